@@ -232,6 +232,71 @@ TEST(fragments_take_the_smaller_buffer)
     }
 }
 
+/* ---- calls that poll ---- */
+
+/* As after a long time without anything: many calls go by until one polls. */
+static void expect_few_polls(void)
+{
+    btl_ib_poll_throttle_set_alone(&mca_btl_ib_component.throttle, false);
+    mca_btl_ib_component.throttle.interval = BTL_IB_POLL_CALLS_IDLE;
+    btl_ib_poll_throttle_empty(&mca_btl_ib_component.throttle, btl_ib_now(), false);
+    network.calls = 0;
+    (void) mca_btl_ib_component.super.btl_progress();
+    assert_int_equal(network.calls, 0);
+}
+
+static void expect_poll(void)
+{
+    (void) mca_btl_ib_component.super.btl_progress();
+    assert_int_equal(network.calls, 1);
+}
+
+static void note_rdma(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                      void *local_address, mca_btl_base_registration_handle_t *local_handle,
+                      void *context, void *cbdata, int status)
+{
+    called_back++;
+}
+
+/* Whatever is begun, the next call looks for its answer. */
+TEST(begun_is_polled_for)
+{
+    static uint64_t words[8];
+    mca_btl_base_module_t *btl = &module->super;
+    btl_ib_endpoint_t *endpoint = add_silent_peer();
+    mca_btl_base_registration_handle_t *handle;
+    mca_btl_base_descriptor_t *des;
+
+    mca_btl_ib_component.stats.due = UINT64_MAX;
+    btl->btl_put_limit = SIZE_MAX;
+    make_lists(3, 5, -1);
+    assert_int_equal(btl_ib_rdma_init(module), OPAL_SUCCESS);
+    assert_int_equal(btl_ib_register_init(module), OPAL_SUCCESS);
+    handle =
+        btl->btl_register_mem(btl, endpoint, words, sizeof(words), MCA_BTL_REG_FLAG_ACCESS_ANY);
+    assert_non_null(handle);
+    expect_few_polls();
+    (void) btl->btl_sendi(btl, endpoint, NULL, words, 8, 0, 0, 0, TAG, NULL);
+    expect_poll();
+    expect_few_polls();
+    des = allocate(endpoint);
+    assert_non_null(des);
+    assert_true(btl->btl_send(btl, endpoint, des, TAG) >= 0);
+    expect_poll();
+    expect_few_polls();
+    assert_int_equal(btl->btl_put(btl, endpoint, words, (uintptr_t) words, handle, handle, 8, 0, 0,
+                                  note_rdma, NULL, NULL),
+                     OPAL_SUCCESS);
+    expect_poll();
+    assert_int_equal(btl->btl_deregister_mem(btl, handle), OPAL_SUCCESS);
+    mca_btl_ib_component.params.drain_ms = 0;
+    (void) leave_silent_peer(endpoint);
+    btl_ib_poll_throttle_set_alone(&mca_btl_ib_component.throttle, true);
+    OBJ_DESTRUCT(&module->memory);
+    OBJ_DESTRUCT(&module->rdma.ops);
+    free_lists();
+}
+
 /* ---- what transports are asked for ---- */
 
 /* What each transport then does is shown by udp_socket/test_busy_poll, rc_device/completion_queue,

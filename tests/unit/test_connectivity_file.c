@@ -79,6 +79,45 @@ TEST(waits_for_peers)
     assert_false(find_open(&map, 1000, &until));
 }
 
+static void *get_memory(void *context, size_t size)
+{
+    return calloc(1, size);
+}
+
+static void free_memory(void *context, void *memory)
+{
+    free(memory);
+}
+
+/* Also if all of ours was found before: until the time is up, or the last probe came. */
+TEST(waits_from_the_beginning)
+{
+    static const btl_ib_engine_ops_t ops = {.zalloc = get_memory, .free = free_memory};
+    btl_ib_pair_info_t pair = good();
+    btl_ib_engine_config_t config;
+    btl_ib_biased_lock_t lock;
+    btl_ib_connectivity_t map = {.pairs = &pair, .count = 1, .started = btl_ib_now()};
+
+    btl_ib_engine_config_default(&config);
+    map.config = (btl_ib_connectivity_config_t){
+        .engine = btl_ib_engine_create(&config, &ops, NULL),
+        .lock = &lock,
+        .timeout = 20 * 1000,
+        .burst = 64,
+    };
+    assert_non_null(map.config.engine);
+    assert_int_equal(btl_ib_biased_lock_init(&lock, false), 0);
+    pair.rail = UINT32_MAX; /* no connection tells anything new */
+    pair.path.came = 0;
+    assert_false(wait_for_answers(&map));
+    assert_true(btl_ib_now() - map.started >= map.config.timeout);
+    pair.path.came = 1472;
+    map.started = btl_ib_now();
+    map.config.timeout = 10 * 1000 * 1000;
+    assert_true(wait_for_answers(&map));
+    btl_ib_engine_destroy(map.config.engine);
+}
+
 /* Line number `n`, from 0, without its end. */
 static char *line_of(const char *name, int n)
 {

@@ -256,6 +256,53 @@ TEST(atomics_differ)
     published->rails[0].atomics = published->rails[1].atomics = BTL_IB_ATOMICS_PROCESSOR;
 }
 
+/* ---- processes of the same host ---- */
+
+/* Adds it, verbose. Returns whether shared memory is told of. */
+static bool is_told_of_shared_memory(uint16_t flags)
+{
+    const int output = opal_btl_base_framework.framework_output;
+    btl_ib_endpoint_t *endpoints[2];
+
+    opal_btl_base_framework.framework_output = opal_output_open(NULL);
+    opal_output_set_verbosity(opal_btl_base_framework.framework_output, 1);
+    proc->proc_flags = flags;
+    add_to_both(endpoints);
+    proc->proc_flags = 0;
+    opal_output_close(opal_btl_base_framework.framework_output);
+    opal_btl_base_framework.framework_output = output;
+    assert_non_null(endpoints[0]);
+    delete_from_both(endpoints);
+    return strstr(told, "no BTL for shared memory is selected") != NULL;
+}
+
+/* Once, and only where no BTL for shared memory is selected that comes before ib. */
+TEST(shared_memory_is_faster)
+{
+    mca_btl_base_component_t component = {0};
+    mca_btl_base_module_t shared = {.btl_component = &component, .btl_exclusivity = 1};
+    mca_btl_base_selected_module_t *selected = OBJ_NEW(mca_btl_base_selected_module_t);
+    bool *told_once = &mca_btl_ib_component.local.told;
+
+    snprintf(component.btl_version.mca_component_name,
+             sizeof(component.btl_version.mca_component_name), "%s", BTL_IB_SHARED_MEMORY);
+    selected->btl_component = &component;
+    selected->btl_module = &shared;
+    assert_false(is_told_of_shared_memory(OPAL_PROC_ON_CLUSTER));
+    assert_false(*told_once);
+    assert_true(is_told_of_shared_memory(OPAL_PROC_ON_CLUSTER | OPAL_PROC_ON_NODE));
+    assert_false(is_told_of_shared_memory(OPAL_PROC_ON_CLUSTER | OPAL_PROC_ON_NODE));
+    *told_once = false;
+    opal_list_append(&mca_btl_base_modules_initialized, &selected->super);
+    module->super.btl_exclusivity = second->super.btl_exclusivity = 1;
+    assert_false(is_told_of_shared_memory(OPAL_PROC_ON_CLUSTER | OPAL_PROC_ON_NODE));
+    shared.btl_exclusivity = 0; /* ib is taken before it */
+    assert_true(is_told_of_shared_memory(OPAL_PROC_ON_CLUSTER | OPAL_PROC_ON_NODE));
+    opal_list_remove_item(&mca_btl_base_modules_initialized, &selected->super);
+    OBJ_RELEASE(selected);
+    module->super.btl_exclusivity = second->super.btl_exclusivity = 0;
+}
+
 /* ---- ourselves ---- */
 
 /* This process is reached by one-sided operations only, and once by each rail. */

@@ -86,4 +86,36 @@ TEST(full)
     assert_string_equal(last, "line 32");
 }
 
+/* Lines of the progress thread wait, with their text, until another one comes that may be printed;
+ * where Open MPI knows of threads none waits. */
+TEST(lines_of_the_thread)
+{
+    const int output = opal_btl_base_framework.framework_output;
+    bool async = true;
+    btl_ib_log_t log;
+
+    printed = 0;
+    btl_ib_log_init(&state_of_log, &async, false);
+    log = btl_ib_log_table(&state_of_log);
+    opal_btl_base_framework.framework_output = opal_output_open(NULL);
+    opal_output_set_verbosity(opal_btl_base_framework.framework_output, 3);
+    log.print(log.context, 0, "line %d", 0);
+    log.print(log.context, 1, "%s 1", "line");
+    log.print(log.context, 4, "too much for this level");
+    assert_int_equal(printed, 0);
+    assert_true(btl_ib_log_pending(&state_of_log));
+    async = false;
+    log.print(log.context, 2, "line %d", 2);
+    assert_int_equal(printed, 3);
+    assert_false(btl_ib_log_pending(&state_of_log));
+    async = true;
+    (void) opal_set_using_threads(true);
+    log.print(log.context, 3, "line %d", 3);
+    (void) opal_set_using_threads(false);
+    assert_int_equal(printed, 4);
+    assert_false(btl_ib_log_pending(&state_of_log));
+    opal_output_close(opal_btl_base_framework.framework_output);
+    opal_btl_base_framework.framework_output = output;
+}
+
 UNIT_MAIN(NULL, NULL)

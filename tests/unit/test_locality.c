@@ -87,6 +87,10 @@ TEST(test_limit)
     EXPECT(list, at_most(rank, 16, 0), "1 2 4 0 3");
     EXPECT(list, at_most(near, 2, 0), "2 4 | 1- 0<2 3<4");
     EXPECT(list, at_most(ignore, 2, 0), "0 3 | 1- 2- 4-");
+
+    /* One that is not used as it is farther takes no place. */
+    const btl_ib_candidate_t farther[] = {{0, 0, 100}, {21, 0, 100}, {0, 1, 100}, {0, 1, 100}};
+    EXPECT(farther, at_most(near, 3, 0), "0 2 3 | 1<0");
 }
 
 /* Where devices are alike each process of a host begins at another: also where every second or

@@ -470,6 +470,35 @@ TEST(test_nonsense_is_not_packed)
     }
 }
 
+/* The least and the most that a rail may say. */
+TEST(test_ends_of_ranges)
+{
+    for (int most = 0; most < 2; ++most) {
+        btl_ib_modex_t *in = make(1), *out = calloc(1, sizeof(*out));
+        btl_ib_modex_rail_t *rail = &in->rails[0];
+        uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
+
+        assert_non_null(out);
+        rail->address_len = rail->address_base = most ? BTL_IB_ADDR_BYTES : 1;
+        rail->prefix_bits = most ? 32 : 0;
+        rail->rank = most ? BTL_IB_RANKS - 1 : 0;
+        rail->max_datagram = most ? BTL_IB_QUEUE_SIZE_MAX : BTL_IB_QUEUE_SIZE_MIN;
+        rail->ack_delay = most ? BTL_IB_MODEX_ACK_DELAY_MAX : 0;
+        rail->atomics = most ? BTL_IB_ATOMICS_KINDS - 1 : 0;
+        assert_int_equal(btl_ib_queues_parse("P,104,2", &rail->queues, &(btl_ib_queues_error_t){0}),
+                         0);
+        assert_int_equal(unpack_exact(out, bytes, (size_t) pack(in, bytes)), 0);
+        assert_int_equal(out->rails[0].address_len, rail->address_len);
+        assert_int_equal(out->rails[0].prefix_bits, rail->prefix_bits);
+        assert_int_equal(out->rails[0].rank, rail->rank);
+        assert_int_equal(out->rails[0].max_datagram, rail->max_datagram);
+        assert_int_equal(out->rails[0].ack_delay, rail->ack_delay);
+        assert_int_equal(out->rails[0].atomics, rail->atomics);
+        free(in);
+        free(out);
+    }
+}
+
 TEST(test_no_space)
 {
     btl_ib_modex_t *in = make(3);

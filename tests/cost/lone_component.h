@@ -114,8 +114,8 @@ static bool begin_component(uint32_t self, btl_ib_engine_config_t *config)
 }
 
 /* The module of the next rail; `transport` becomes the engine's. NULL: there is none. */
-static btl_ib_module_t *begin_rail(btl_ib_transport_t *transport,
-                                   const btl_ib_queue_table_t *queues)
+static inline btl_ib_module_t *begin_rail(btl_ib_transport_t *transport,
+                                          const btl_ib_queue_table_t *queues)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_module_t *module = calloc(1, sizeof(*module));

@@ -368,6 +368,8 @@ RDMA_TEST(answers_are_made_up_for)
         look_alone(0);
         assert_int_equal(fake.post_left, -1);
         assert_true(conn_of(0, 1, channel).open);
+        look_alone(1); /* the message says so itself; of operations it sees nothing */
+        assert_int_equal(conn_of(1, 0, channel).agreed, channel == RDMA_CHANNEL);
         pass_alone(0, 2);
         look_alone(1);
         assert_true(conn_of(1, 0, channel).open);

@@ -166,6 +166,7 @@ unit_tests = \
     tests/unit/test_registration_limit \
     tests/unit/test_pool \
     tests/unit/test_protocol \
+    tests/unit/test_published_address \
     tests/unit/test_queues \
     tests/unit/test_rail \
     tests/unit/test_rdma_present \

@@ -371,6 +371,18 @@ static const struct {
      "up0"},
 };
 
+/* It goes through the kernel's network stack, as what nobody knows may. */
+static bool is_plain(const char *provider)
+{
+    static const char *const hardware[] = {"usnic", "efa", "verbs"};
+    bool known = false;
+
+    for (size_t i = 0; i < COUNT(hardware); i++) {
+        known = known || strcmp(provider, hardware[i]) == 0;
+    }
+    return !known;
+}
+
 static void assert_choice(size_t which)
 {
     btl_ib_device_t *list = NULL;
@@ -391,6 +403,7 @@ static void assert_choice(size_t which)
     }
     for (int i = 0; i < count; i++) {
         assert_string_equal(list[i].name, choices[which].chosen[i]);
+        assert_int_equal(list[i].plain, is_plain(list[i].provider));
     }
     if (count > 0) {
         assert_string_equal(list[0].interface, choices[which].interface);

@@ -56,10 +56,11 @@ static void none_init(btl_ib_cc_t *cc)
     cc->window = cc->max;
 }
 
-static void none_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
+static btl_ib_cc_round_t none_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
 {
     (void) cc;
     (void) ack;
+    return BTL_IB_CC_ROUND_NONE;
 }
 
 static void none_lost(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now)

@@ -42,6 +42,14 @@ typedef struct btl_ib_cc_ack {
     bool paused;      /* a host paused, or the sender still receives what came while it did */
 } btl_ib_cc_ack_t;
 
+/* What made a round trip longer than the shortest one. Not known of a sender of one message at a
+ * time. */
+typedef enum btl_ib_cc_round {
+    BTL_IB_CC_ROUND_NONE,   /* nothing, or nothing that is known; none has ended */
+    BTL_IB_CC_ROUND_QUEUED, /* a queue in the network */
+    BTL_IB_CC_ROUND_HOST,   /* waiting at a receiver that polls, but is slower than its network */
+} btl_ib_cc_round_t;
+
 /* What was told of datagrams that left with ECT(0) (btl_ib_ecn.h). Times in us. */
 typedef struct btl_ib_cc_marks {
     uint64_t now;
@@ -113,8 +121,8 @@ typedef struct btl_ib_cc_ops {
     /* Begin; `max` and `gso_segments` are set, all else zero. */
     void (*init)(btl_ib_cc_t *cc);
 
-    /* Segments were acknowledged. */
-    void (*acked)(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack);
+    /* Segments were acknowledged. Returns what was found out about a round trip that ended. */
+    btl_ib_cc_round_t (*acked)(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack);
 
     /* A segment last sent at `sent_at` (us) was found lost at `now`. */
     void (*lost)(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now);

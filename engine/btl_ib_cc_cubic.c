@@ -110,7 +110,7 @@ static void avoid(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     }
 }
 
-static void cubic_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
+static btl_ib_cc_round_t cubic_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
 {
     btl_ib_cc_cubic_t *cubic = &cc->cubic;
 
@@ -124,6 +124,7 @@ static void cubic_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     } else {
         avoid(cc, ack);
     }
+    return BTL_IB_CC_ROUND_NONE;
 }
 
 /* Reduces the window to that share of it, in 1/20. */

@@ -371,9 +371,22 @@ static bool may_grow(const btl_ib_cc_t *cc)
     return cc->swift.limited || cc->window < btl_ib_min_u32(BTL_IB_CC_INIT, cc->max);
 }
 
-static void end_round(btl_ib_cc_t *cc, uint64_t now)
+/* Returns what made this round longer than the shortest one. */
+static btl_ib_cc_round_t round_was(const btl_ib_cc_swift_t *swift)
+{
+    if (delayed(swift, allowance(swift))) {
+        return BTL_IB_CC_ROUND_QUEUED;
+    }
+    return !swift->paused && swift->whole != UINT32_MAX
+                   && swift->whole > swift->base + HOST_ALLOWANCE
+               ? BTL_IB_CC_ROUND_HOST
+               : BTL_IB_CC_ROUND_NONE;
+}
+
+static btl_ib_cc_round_t end_round(btl_ib_cc_t *cc, uint64_t now)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
+    const btl_ib_cc_round_t was = round_was(swift);
 
     if (delayed(swift, allowance(swift) / 2)) {
         swift->queued = true;
@@ -389,6 +402,7 @@ static void end_round(btl_ib_cc_t *cc, uint64_t now)
         judge_losses(cc);
     }
     begin_round(swift, now);
+    return was;
 }
 
 static bool doubles(const btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
@@ -399,27 +413,27 @@ static bool doubles(const btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
 
 /* True if a round has one acknowledgement that says nothing new, as of a sender of one message at a
  * time: no pause, no shorter base, no delay that the least allowance does not bear. Nothing follows
- * from it then. */
+ * from it then. Without a sample `rtt` is 0, and so shorter than the base, which is never above
+ * `base_next`. */
 static inline bool is_calm_round(const btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
 {
     const btl_ib_cc_swift_t *swift = &cc->swift;
 
-    return swift->samples == 0 && ack->sent_at >= swift->round_at && ack->rtt != 0
-           && ack->awake == ack->rtt && ack->rtt - swift->base <= ALLOWANCE_MIN / 2
-           && ack->rtt >= swift->base_next && swift->base_next >= swift->base
+    return swift->samples == 0 && ack->sent_at >= swift->round_at && ack->awake == ack->rtt
+           && ack->rtt - swift->base <= ALLOWANCE_MIN / 2 && ack->rtt >= swift->base_next
            && ack->now < swift->base_until && !ack->limited && !swift->limited && !ack->paused
            && !swift->paused && cc->window >= BTL_IB_CC_INIT
            && swift->seen + ack->count < JUDGE_LOSSES;
 }
 
-static void swift_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
+static btl_ib_cc_round_t swift_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
 
     if (is_calm_round(cc, ack)) {
         swift->seen += ack->count;
         swift->round_at = ack->now;
-        return;
+        return BTL_IB_CC_ROUND_NONE;
     }
     swift->seen += ack->count;
     if (ack->limited) {
@@ -442,8 +456,9 @@ static void swift_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
         overshoots = swift->samples >= SAMPLES_START && (queueing(cc) || lies_at_host(cc));
     }
     if (overshoots || ack->sent_at >= swift->round_at) {
-        end_round(cc, ack->now);
+        return end_round(cc, ack->now);
     }
+    return BTL_IB_CC_ROUND_NONE;
 }
 
 static void swift_restart(btl_ib_cc_t *cc)

@@ -139,6 +139,7 @@ static const char *stopped_by(const btl_ib_conn_t *conn)
         [BTL_IB_GO] = ", which nothing stops",
         [BTL_IB_NO_CREDIT] = ", stopped by credit",
         [BTL_IB_NO_WINDOW] = ", stopped by the window",
+        [BTL_IB_NO_SHARE] = ", stopped by the share that the peer allows",
         [BTL_IB_NO_DEPTH] = ", stopped by the limits on all connections",
         [BTL_IB_TOO_SOON] = ", stopped by pacing",
         [BTL_IB_NO_ANSWER] = ", stopped until the path is validated",

@@ -33,6 +33,11 @@
     X(retransmits_spurious, "segments retransmitted although the first copy arrived")              \
     X(losses, "segments found lost by acknowledgements of later ones")                             \
     X(timeouts, "retransmission timeouts")                                                         \
+    X(queued_rounds, "round trips of more than a message that a queue in the network made longer") \
+    X(host_rounds,                                                                                 \
+      "round trips made longer by a receiver that polls, but is slower than its network")          \
+    X(pauses, "times that datagrams came while this process made no call for more than 100 us")    \
+    X(paused_us, "us of these times")                                                              \
     X(incasts, "times that many to one was bounded: of what several peers sent a part was lost")   \
     X(paths_tried, "times that bulk left by one more flow at once, as it seemed to be capped")     \
     X(paths_kept, "of these, those that carried more")                                             \
@@ -52,6 +57,7 @@
     X(blocked_transport, "sends put off because the transport was full")                           \
     X(blocked_credit, "sends put off for want of credit")                                          \
     X(blocked_window, "sends put off by the window or a depth limit")                              \
+    X(blocked_share, "sends put off by what the peer allows, as many send to it")                  \
     X(blocked_pace, "sends put off by pacing of congestion control")                               \
     X(blocked_memory, "sends put off for want of memory")                                          \
     X(received_unidentified, "first contacts that were kept until their sender was looked up")     \
@@ -147,6 +153,8 @@ typedef struct btl_ib_counters {
     X(retransmits_spurious)                                                                        \
     X(losses)                                                                                      \
     X(timeouts)                                                                                    \
+    X(queued_rounds)                                                                               \
+    X(host_rounds)                                                                                 \
     X(dropped_duplicate)
 
 /* Counters of a rail: those of its connections, and its own. */

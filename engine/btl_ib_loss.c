@@ -230,6 +230,20 @@ void btl_ib_loss_update_rack(btl_ib_conn_t *conn, const btl_ib_segment_t *segmen
 
 /* ---- what was acknowledged ---- */
 
+/* Counts what made a round trip longer. */
+static void count_round(btl_ib_conn_t *conn, btl_ib_cc_round_t was)
+{
+    btl_ib_counters_t *count = &conn->engine->count;
+
+    if (was == BTL_IB_CC_ROUND_QUEUED) {
+        count->queued_rounds++;
+        conn->count.queued_rounds++;
+    } else {
+        count->host_rounds++;
+        conn->count.host_rounds++;
+    }
+}
+
 static inline void inform_cc(btl_ib_conn_t *conn, uint32_t count, bool limited)
 {
     const uint32_t sample = conn->loss.sample;
@@ -245,7 +259,10 @@ static inline void inform_cc(btl_ib_conn_t *conn, uint32_t count, bool limited)
         .paused = pauses > BTL_IB_QUEUE_BORNE || btl_ib_is_behind(conn->engine),
     };
 
-    conn->cc.ops->acked(&conn->cc, &ack);
+    const btl_ib_cc_round_t was = conn->cc.ops->acked(&conn->cc, &ack);
+    if (was != BTL_IB_CC_ROUND_NONE) {
+        count_round(conn, was);
+    }
 }
 
 void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)

@@ -86,7 +86,8 @@ static bool path_is_limited(const btl_ib_conn_t *conn, uint32_t i, uint32_t coun
 
 /* Tells one path's congestion control what of an acknowledgement is its own. The round trip is that
  * of the path by which the echoed stamp went. */
-static void path_acked(btl_ib_conn_t *conn, uint32_t i, uint32_t count, const btl_ib_cc_ack_t *ack)
+static btl_ib_cc_round_t path_acked(btl_ib_conn_t *conn, uint32_t i, uint32_t count,
+                                    const btl_ib_cc_ack_t *ack)
 {
     btl_ib_path_t *path = &conn->capped.paths->path[i];
     btl_ib_cc_ack_t own = *ack;
@@ -98,11 +99,14 @@ static void path_acked(btl_ib_conn_t *conn, uint32_t i, uint32_t count, const bt
         own.rtt = own.delay = own.awake = 0;
     }
     path->acked += count;
-    path->cc.ops->acked(&path->cc, &own);
+    return path->cc.ops->acked(&path->cc, &own);
 }
 
-static void several_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
+/* Returns what was found out about a round trip of the path that the acknowledgement's sample is
+ * of. */
+static btl_ib_cc_round_t several_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
 {
+    btl_ib_cc_round_t was = BTL_IB_CC_ROUND_NONE;
     btl_ib_conn_t *conn = conn_of(cc);
     btl_ib_paths_t *paths = conn->capped.paths;
     uint32_t rest = ack->count;
@@ -112,17 +116,20 @@ static void several_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
         paths->path[i].newly = 0;
         rest -= count;
         if (count > 0) {
-            path_acked(conn, i, count, ack);
+            const btl_ib_cc_round_t of_path = path_acked(conn, i, count, ack);
+            was = i == paths->sampled ? of_path : was;
         }
     }
     if (rest > 0) {
         btl_ib_rack_begin(&paths->path[0].rack, ack->now);
         paths->path[0].missed = 0;
-        path_acked(conn, 0, rest, ack);
+        const btl_ib_cc_round_t of_path = path_acked(conn, 0, rest, ack);
+        was = paths->sampled == 0 ? of_path : was;
     }
     paths->sampled = UINT32_MAX;
     paths->acked += ack->count;
     btl_ib_paths_sum(conn);
+    return was;
 }
 
 /* Does nothing: the losses of paths are told to their own (btl_ib_paths_lost()). */

@@ -179,6 +179,11 @@ bool btl_ib_send_limits_may_retransmit(const btl_ib_conn_t *conn, uint32_t chann
                || data < btl_ib_max_u32(conn->cc.window / COMMAND_SHARE, 1));
 }
 
+static bool is_window(btl_ib_verdict_t verdict)
+{
+    return verdict == BTL_IB_NO_WINDOW || verdict == BTL_IB_NO_SHARE;
+}
+
 /* True if nothing is in flight whose acknowledgement would free the connection: there is no credit;
  * or a SKIP that is not acknowledged fills the window, and must not rest then; or all waits for
  * validation. */
@@ -186,7 +191,7 @@ static bool is_stuck(const btl_ib_conn_t *conn, btl_ib_verdict_t verdict)
 {
     return conn->sentmap.in_flight == 0
            && (verdict == BTL_IB_NO_CREDIT || verdict == BTL_IB_NO_ANSWER
-               || (verdict == BTL_IB_NO_WINDOW
+               || (is_window(verdict)
                    && (conn->incast.segments == 0 || btl_ib_conn_only_skips(conn))));
 }
 
@@ -196,8 +201,9 @@ void btl_ib_send_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool
 
     engine->count.blocked_credit += verdict == BTL_IB_NO_CREDIT;
     engine->count.blocked_window += verdict == BTL_IB_NO_WINDOW || verdict == BTL_IB_NO_DEPTH;
+    engine->count.blocked_share += verdict == BTL_IB_NO_SHARE;
     engine->count.blocked_pace += verdict == BTL_IB_TOO_SOON;
-    if (verdict == BTL_IB_NO_WINDOW) { /* what is in flight, as there is something, goes on */
+    if (is_window(verdict)) { /* what is in flight, as there is something, goes on */
         btl_ib_incast_expire(conn);
     }
     if (full) {

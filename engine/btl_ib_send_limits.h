@@ -15,7 +15,8 @@
 typedef enum btl_ib_verdict {
     BTL_IB_GO,
     BTL_IB_NO_CREDIT,
-    BTL_IB_NO_WINDOW,
+    BTL_IB_NO_WINDOW, /* congestion control's, or max_pending_sends of the peer */
+    BTL_IB_NO_SHARE,  /* what the peer allows, as many send to it */
     BTL_IB_NO_DEPTH,  /* a limit on all connections together */
     BTL_IB_TOO_SOON,  /* the congestion control paces */
     BTL_IB_NO_ANSWER, /* the route is not validated yet, but another one is */

@@ -34,11 +34,19 @@ static void trace_stop(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdi
 {
     static const btl_ib_trace_cause_t causes[] = {
         [BTL_IB_GO] = BTL_IB_CAUSE_full,          [BTL_IB_NO_CREDIT] = BTL_IB_CAUSE_credit,
-        [BTL_IB_NO_WINDOW] = BTL_IB_CAUSE_window, [BTL_IB_NO_DEPTH] = BTL_IB_CAUSE_depth,
-        [BTL_IB_TOO_SOON] = BTL_IB_CAUSE_pace,    [BTL_IB_NO_ANSWER] = BTL_IB_CAUSE_answer,
+        [BTL_IB_NO_WINDOW] = BTL_IB_CAUSE_window, [BTL_IB_NO_SHARE] = BTL_IB_CAUSE_share,
+        [BTL_IB_NO_DEPTH] = BTL_IB_CAUSE_depth,   [BTL_IB_TOO_SOON] = BTL_IB_CAUSE_pace,
+        [BTL_IB_NO_ANSWER] = BTL_IB_CAUSE_answer,
     };
 
     btl_ib_trace(conn, BTL_IB_TRACE_blocked, causes[verdict], NULL, channel);
+}
+
+/* Counts what stopped a channel of a rail. */
+static void count_stop(btl_ib_channel_counters_t *count, btl_ib_verdict_t verdict)
+{
+    count->blocked_credit += verdict == BTL_IB_NO_CREDIT;
+    count->blocked_window += verdict == BTL_IB_NO_WINDOW || verdict == BTL_IB_NO_DEPTH;
 }
 
 /*
@@ -67,12 +75,16 @@ static void flush_channels(btl_ib_conn_t *conn, bool bursts)
             verdict = btl_ib_batch_resend(conn, step == LOST_COMMANDS, &full);
             channel = step == LOST_COMMANDS ? 0 : BTL_IB_TRACE_NO_CHANNEL;
         } else {
-            btl_ib_channel_counters_t *count = &conn->rail->channels[channel];
             verdict = btl_ib_batch_push(conn, channel, bursts, &full);
-            count->blocked_credit += verdict == BTL_IB_NO_CREDIT;
-            count->blocked_window += verdict == BTL_IB_NO_WINDOW || verdict == BTL_IB_NO_DEPTH;
         }
         if (verdict != BTL_IB_GO || full) {
+            if (verdict == BTL_IB_NO_WINDOW && step >= LOST_DATA
+                && conn->incast.segments < conn->cc.window) {
+                verdict = BTL_IB_NO_SHARE;
+            }
+            if (!again) {
+                count_stop(&conn->rail->channels[channel], verdict);
+            }
             trace_stop(conn, channel, verdict);
             btl_ib_send_limits_wait(conn, verdict, full);
         }

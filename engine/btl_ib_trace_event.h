@@ -52,6 +52,7 @@
     X(credit, "no credit")                                                                         \
     X(window, "congestion window, or the peer's")                                                  \
     X(depth, "limits on all connections together")                                                 \
+    X(share, "what the peer allows, as many send to it")                                           \
     X(pace, "pacing of congestion control")                                                        \
     X(full, "the transport is full, or memory short")                                              \
     X(answer, "by these rails the peer has not answered yet, and others are known to work")        \

@@ -225,7 +225,13 @@ static bool has_more_to_receive(const btl_ib_engine_t *engine, int received)
 __attribute__((noinline)) static void catch_up(btl_ib_engine_t *engine, int received)
 {
     const bool more = received > 0 || !btl_ib_list_empty(&engine->ready);
+    const uint32_t pause = btl_ib_pause_of(engine->clock.away);
 
+    if (received > 0 && pause > 0
+        && engine->clock.turns > 1) { /* they may have waited for this turn */
+        engine->count.pauses++;
+        engine->count.paused_us += pause;
+    }
     if (!more || engine->clock.now >= engine->turn.behind_until) {
         engine->turn.behind_until = 0;
         release_coalesced(engine);

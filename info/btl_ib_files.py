@@ -10,13 +10,14 @@ SCHEMA, VERSION = "btl_ib stats", 1
 LARGEST = 256 << 20  # bytes of a file of counters: some 400 for each peer
 
 
-# What a file of counters has at least: values by their type, lists by that of their entries, tables by "*".
+# What a file of counters has at least: values by their type, lists by that of their entries, tables by "*", and by
+# the names that they have at least.
 SHAPE = {
     "component": str, "openmpi": str, "host": str, "job": str, "rank": int, "processes": int, "pid": int,
     "seconds": float, "counters": {"*": int}, "samples": {"seconds": [float], "counters": {"*": [int]}},
     "peers": [{
         "job": str, "rank": int, "rail": int, "dead": bool, "host": str, "address": str,
-        "counters": {"retransmits": int, "sent_segments": int},
+        "counters": {"retransmits": int, "sent_segments": int, "*": int},
         "levels": {name: int for name in ("srtt", "window", "in_flight", "datagram_max")},
     }],
 }
@@ -68,7 +69,7 @@ def misfit(value, shape, name):
     """Returns the name of the first part of a value that is not as the shape has it; '' if all is."""
     if isinstance(shape, dict) and isinstance(value, dict):
         parts = [(f"{name}.{key}", value.get(key), shape.get(key, shape.get("*")))
-                 for key in (value if "*" in shape else shape)]
+                 for key in ({*value, *shape} - {"*"} if "*" in shape else shape)]
     elif isinstance(shape, list) and isinstance(value, list):
         parts = [(f"{name}[{i}]", each, shape[0]) for i, each in enumerate(value)]
     elif shape in (int, float):  # true is an int, and NaN a float

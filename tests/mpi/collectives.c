@@ -5,8 +5,9 @@
 
 /*
  * Measures collective operations of all ranks: the time that each takes on rank 0, one after the
- * other. what=allreduce (sum of doubles) or alltoall, bytes=N[,N...] (8; of alltoall to each rank;
- * allreduce rounds up to doubles), seconds=S for each size (1), slots=... (slots.h)
+ * other. what=allreduce (sum of doubles), alltoall or gather (to rank 0), bytes=N[,N...] (8; of
+ * alltoall to each rank, of gather from each; allreduce rounds up to doubles), seconds=S for each
+ * size (1), slots=... (slots.h)
  */
 
 #include "figures.h"
@@ -14,8 +15,13 @@
 
 enum { BATCH = 8, SAMPLES_MAX = 100000 };
 
+typedef enum kind { ALLREDUCE, ALLTOALL, GATHER, KINDS } kind_t;
+
+static const char *const names[KINDS] = {"allreduce", "alltoall", "gather"};
+
 typedef struct operation {
-    int is_alltoall, bytes;
+    kind_t kind;
+    int bytes;
     double *out, *in;
 } operation_t;
 
@@ -27,7 +33,7 @@ static int doubles_in(int bytes)
 static size_t room_for(const operation_t *op)
 {
     size_t one = 8 * (size_t) doubles_in(op->bytes);
-    return op->is_alltoall ? one * (size_t) size : one;
+    return op->kind == ALLREDUCE ? one : one * (size_t) size;
 }
 
 static void prepare(operation_t *op)
@@ -37,8 +43,8 @@ static void prepare(operation_t *op)
     op->out = get_memory(room_for(op));
     op->in = get_memory(room_for(op));
     memset(op->in, 0, room_for(op));
-    if (op->is_alltoall) {
-        for (int to = 0; to < size; to++) {
+    if (op->kind != ALLREDUCE) {
+        for (int to = 0; to < (op->kind == GATHER ? 1 : size); to++) {
             pattern_fill((unsigned char *) op->out + (size_t) to * one, one,
                          (uint64_t) (rank * size + to));
         }
@@ -53,10 +59,10 @@ static void check(const operation_t *op)
 {
     size_t one = (size_t) op->bytes;
 
-    if (op->is_alltoall) {
-        for (int from = 0; from < size; from++) {
+    if (op->kind != ALLREDUCE) {
+        for (int from = 0; from < size && (op->kind != GATHER || rank == 0); from++) {
             pattern_check((unsigned char *) op->in + (size_t) from * one, one,
-                          (uint64_t) (from * size + rank), "alltoall");
+                          (uint64_t) (from * size + rank), names[op->kind]);
         }
         return;
     }
@@ -70,8 +76,10 @@ static void check(const operation_t *op)
 
 static void operate(operation_t *op)
 {
-    if (op->is_alltoall) {
+    if (op->kind == ALLTOALL) {
         MPI_Alltoall(op->out, op->bytes, MPI_BYTE, op->in, op->bytes, MPI_BYTE, MPI_COMM_WORLD);
+    } else if (op->kind == GATHER) {
+        MPI_Gather(op->out, op->bytes, MPI_BYTE, op->in, op->bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
     } else {
         MPI_Allreduce(op->out, op->in, doubles_in(op->bytes), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     }
@@ -104,9 +112,12 @@ int main(int argc, char **argv)
     const char *what = arg_text(argc, argv, "what", "allreduce");
     sizes_t sizes = arg_sizes(argc, argv, "8");
     double seconds = arg(argc, argv, "seconds", 1);
-    operation_t op = {.is_alltoall = strcmp(what, "alltoall") == 0};
-    if (!op.is_alltoall && strcmp(what, "allreduce") != 0) {
-        fail("what=%s: allreduce or alltoall", what);
+    operation_t op = {.kind = ALLREDUCE};
+    while (op.kind < KINDS && strcmp(what, names[op.kind]) != 0) {
+        op.kind++;
+    }
+    if (op.kind == KINDS) {
+        fail("what=%s: allreduce, alltoall or gather", what);
     }
     double *us = get_memory(sizeof(*us) * SAMPLES_MAX);
 

@@ -10,20 +10,25 @@
  * bytes=N[,N...] (65536), window=N (4 messages of each sender on their way), seconds=S (3) measured
  * after warmup=S (0.5); pairs=1: each even rank sends to the next one instead, so that on two hosts
  * several pairs share one link; slow=US (0): the receiver computes for so long each time it got
- * something
+ * something; pings=1: the last rank sends nothing but 8 bytes, again each time that rank 0 has sent
+ * them back. What these round trips took is reported: alone, for a second before, and beside the
+ * others (us)
  */
 
 #include "figures.h"
 
 #define TAG_DATA 1
 #define TAG_STOP 2
+#define TAG_PING 3
+
+enum { PING_BYTES = 8, PINGS_MAX = 1000000 };
 
 /* Message n of a sender is `bytes` of its pattern from 8 * (n % STARTS) on: nobody has to make it,
  * and it differs in every word from those before. */
 #define STARTS 8191
 
 typedef struct incast {
-    int bytes, window, slow_us, pairs;
+    int bytes, window, slow_us, pairs, pings;
     double seconds, warmup;
     size_t pattern_bytes;
 } incast_t;
@@ -94,6 +99,75 @@ static void send_all(const incast_t *in, int to)
     free(pattern);
 }
 
+/* ---- pings ---- */
+
+typedef struct pings {
+    double p50, p99;
+} pings_t;
+
+/* The last rank: for so many seconds, or until rank 0 says so. Then an empty message. */
+static pings_t ping_for(double seconds)
+{
+    const double begun = seconds_now();
+    double *us = get_memory(sizeof(*us) * PINGS_MAX);
+    unsigned char buffer[PING_BYTES];
+    MPI_Request stop = MPI_REQUEST_NULL;
+    int n = 0, stopped = 0;
+
+    if (seconds <= 0) {
+        MPI_Irecv(NULL, 0, MPI_BYTE, 0, TAG_STOP, MPI_COMM_WORLD, &stop);
+    }
+    while (!stopped && n < PINGS_MAX) {
+        const double t = seconds_now();
+        pattern_fill(buffer, sizeof(buffer), (uint64_t) n);
+        there_and_back(rank, 0, buffer, PING_BYTES, TAG_PING);
+        pattern_check(buffer, sizeof(buffer), (uint64_t) n, "ping");
+        us[n++] = 1e6 * (seconds_now() - t);
+        if (seconds > 0) {
+            stopped = t > begun + seconds;
+        } else {
+            MPI_Test(&stop, &stopped, MPI_STATUS_IGNORE);
+        }
+    }
+    if (stop != MPI_REQUEST_NULL) {
+        MPI_Wait(&stop, MPI_STATUS_IGNORE);
+    }
+    MPI_Send(NULL, 0, MPI_BYTE, 0, TAG_PING, MPI_COMM_WORLD);
+    qsort(us, (size_t) n, sizeof(*us), by_value);
+    const pings_t pings = {us[n / 2], us[(int) (0.99 * n)]};
+    free(us);
+    return pings;
+}
+
+static void await_ping(unsigned char *buffer, MPI_Request *request)
+{
+    MPI_Irecv(buffer, PING_BYTES, MPI_BYTE, size - 1, TAG_PING, MPI_COMM_WORLD, request);
+}
+
+/* Rank 0: sends a ping back, and awaits the next; the last one is empty. */
+static void answer_ping(unsigned char *buffer, const MPI_Status *status, MPI_Request *request)
+{
+    int count;
+
+    MPI_Get_count(status, MPI_BYTE, &count);
+    if (count > 0) {
+        MPI_Send(buffer, count, MPI_BYTE, size - 1, TAG_PING, MPI_COMM_WORLD);
+        await_ping(buffer, request);
+    }
+}
+
+static void answer_pings(void)
+{
+    unsigned char buffer[PING_BYTES];
+    MPI_Request request;
+    MPI_Status status;
+
+    for (await_ping(buffer, &request); request != MPI_REQUEST_NULL;) {
+        MPI_Wait(&request, &status);
+        answer_ping(buffer, &status, &request);
+    }
+}
+
 /* ---- receivers ---- */
 
 static void post(const incast_t *in, slot_t *slot, MPI_Request *request)
@@ -137,24 +211,32 @@ static void tell_to_stop(const source_t *sources, int n)
     }
 }
 
-/* Receive until all have ended. Returns for how many seconds messages were counted. */
+/* Receive until all have ended. The last of the requests is for pings. Returns for how many seconds
+ * messages were counted. */
 static double receive(const incast_t *in, source_t *sources, int n, slot_t *slots,
                       MPI_Request *requests)
 {
-    const int total = n * in->window;
+    const int total = n * in->window + 1;
+    unsigned char ping[PING_BYTES];
     int *indices = get_memory(sizeof(int) * (size_t) total);
     MPI_Status *statuses = get_memory(sizeof(MPI_Status) * (size_t) total);
     const double begun = seconds_now();
     double from = 0, until = 0;
     int count;
 
+    requests[total - 1] = MPI_REQUEST_NULL;
+    if (in->pings) {
+        await_ping(ping, &requests[total - 1]);
+    }
     for (;;) {
         MPI_Waitsome(total, requests, &count, indices, statuses);
         if (count == MPI_UNDEFINED) {
             break;
         }
         for (int i = 0; i < count; i++) {
-            if (take(in, &slots[indices[i]], &statuses[i])) {
+            if (indices[i] == total - 1) {
+                answer_ping(ping, &statuses[i], &requests[total - 1]);
+            } else if (take(in, &slots[indices[i]], &statuses[i])) {
                 post(in, &slots[indices[i]], &requests[indices[i]]);
             }
         }
@@ -169,6 +251,9 @@ static double receive(const incast_t *in, source_t *sources, int n, slot_t *slot
             note_counts(sources, n);
             until = now;
             tell_to_stop(sources, n);
+            if (in->pings) {
+                MPI_Send(NULL, 0, MPI_BYTE, size - 1, TAG_STOP, MPI_COMM_WORLD);
+            }
         }
     }
     free(indices);
@@ -181,7 +266,7 @@ static void receive_all(const incast_t *in, const int *ranks, int n, double *rat
 {
     source_t *sources = get_memory(sizeof(source_t) * (size_t) n);
     slot_t *slots = get_memory(sizeof(slot_t) * (size_t) (n * in->window));
-    MPI_Request *requests = get_memory(sizeof(MPI_Request) * (size_t) (n * in->window));
+    MPI_Request *requests = get_memory(sizeof(MPI_Request) * (size_t) (n * in->window + 1));
 
     for (int i = 0; i < n * in->window; i++) {
         source_t *s = &sources[i / in->window];
@@ -215,13 +300,13 @@ static void receive_all(const incast_t *in, const int *ranks, int n, double *rat
 static int target_of(const incast_t *in, int of)
 {
     if (!in->pairs) {
-        return of > 0 ? 0 : -1;
+        return of > 0 && of < size - in->pings ? 0 : -1;
     }
     return of % 2 == 0 && of + 1 < size ? of + 1 : -1;
 }
 
 /* `rates` has those of all ranks, 0 of those that do not send. */
-static void report(const incast_t *in, const double *rates)
+static void report(const incast_t *in, const double *rates, const pings_t *pings)
 {
     double sum = 0, least = 0, most = 0;
     int n = 0;
@@ -234,9 +319,14 @@ static void report(const incast_t *in, const double *rates)
             n++;
         }
     }
-    printf("incast bytes=%d senders=%d pairs=%d window=%d slow=%d MB/s=%.1f least=%.3f most=%.3f\n",
+    printf("incast bytes=%d senders=%d pairs=%d window=%d slow=%d MB/s=%.1f least=%.3f most=%.3f",
            in->bytes, n, in->pairs, in->window, in->slow_us, sum / 1e6, least * n / sum,
            most * n / sum);
+    if (in->pings) {
+        printf(" idle_p50=%.1f idle_p99=%.1f p50=%.1f p99=%.1f us", pings[0].p50, pings[0].p99,
+               pings[1].p50, pings[1].p99);
+    }
+    printf("\n");
     fflush(stdout);
     if (least <= 0) {
         fail("a sender got nothing through");
@@ -248,7 +338,14 @@ static void one_size(const incast_t *in)
     int *mine = get_memory(sizeof(int) * (size_t) size), n = 0;
     double *rates = get_memory(sizeof(double) * (size_t) size);
     double *own = get_memory(sizeof(double) * (size_t) size);
+    pings_t pings[2]; /* alone, and beside the others */
+    const int pings_here = in->pings && rank == size - 1;
 
+    if (in->pings && rank == 0) {
+        answer_pings();
+    } else if (pings_here) {
+        pings[0] = ping_for(1);
+    }
     for (int r = 0; r < size; r++) {
         own[r] = 0;
         if (target_of(in, r) == rank) {
@@ -264,13 +361,18 @@ static void one_size(const incast_t *in)
         free(theirs);
     } else {
         MPI_Barrier(MPI_COMM_WORLD);
-        if (target_of(in, rank) >= 0) {
+        if (pings_here) {
+            pings[1] = ping_for(0);
+        } else if (target_of(in, rank) >= 0) {
             send_all(in, target_of(in, rank));
         }
     }
+    if (in->pings) {
+        MPI_Bcast(pings, sizeof(pings), MPI_BYTE, size - 1, MPI_COMM_WORLD);
+    }
     MPI_Reduce(own, rates, size, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0) {
-        report(in, rates);
+        report(in, rates, pings);
     }
     free(mine);
     free(rates);
@@ -286,11 +388,15 @@ int main(int argc, char **argv)
         .window = (int) arg(argc, argv, "window", 4),
         .slow_us = (int) arg(argc, argv, "slow", 0),
         .pairs = arg(argc, argv, "pairs", 0) != 0,
+        .pings = arg(argc, argv, "pings", 0) != 0,
         .seconds = arg(argc, argv, "seconds", 3),
         .warmup = arg(argc, argv, "warmup", 0.5),
     };
     if (in.window < 1) {
         fail("window is at least 1");
+    }
+    if (in.pings && (in.pairs || size < 3)) {
+        fail("pings=1 is for at least 3 ranks, and not for pairs");
     }
     for (int i = 0; i < sizes.count; i++) {
         in.bytes = sizes.bytes[i];

@@ -236,6 +236,9 @@ void incast_channels(sim_t *sim)
     must_be_at_least(sim, "segments of the share", share_of(sim, 1), 1);
     const seen_t seen = watch(sim, time);
     must_be_at_least(sim, "bytes", seen.bytes, 70 * 1400);
+    must_be_at_least(sim, "times that the share stopped it", sim_counters(sim, 1)->blocked_share,
+                     50);
+    must_be_within(sim, "times that the window did", sim_counters(sim, 1)->blocked_window, 0);
     sim->tells_share = false;
     stop(sim);
 }

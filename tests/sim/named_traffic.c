@@ -286,6 +286,62 @@ static void make_udp(sim_t *sim, uint32_t count, btl_ib_cc_kind_t cc, uint64_t s
     make_udp_of(sim, count, 40000, cc, step);
 }
 
+/* ---- what held a stream up, by counters ---- */
+
+enum { OBSERVED = 100 }; /* ms */
+
+/* The receiver computes for nine tenths of its time. */
+static void is_away(sim_t *sim, void *arg, uint64_t value)
+{
+    if (!sim->stopping) {
+        proc_compute(arg, sim->now + SIM_US(1800));
+        sim_at(sim, sim->now + SIM_US(2000), is_away, arg, value);
+    }
+}
+
+static void observe_stream(sim_t *sim, bool pauses, uint64_t step, uint64_t rate)
+{
+    make_udp(sim, 2, BTL_IB_CC_AUTO, SIM_US(2));
+    sim->procs[0].attr.partial_poll = sim->procs[1].attr.partial_poll = true;
+    sim->core = (wire_t){.rate = rate, .queue = 4u << 20};
+    sim->procs[1].burst = 64;
+    sim->procs[1].step = step;
+    run_start(sim);
+    if (pauses) {
+        sim_at(sim, SIM_MS(1), is_away, &sim->procs[1], 0);
+    }
+    stream_from(sim, 0, 1, 0);
+    sim_run_until(sim, sim->now + SIM_MS(OBSERVED));
+}
+
+void held_by_pauses(sim_t *sim)
+{
+    observe_stream(sim, true, SIM_US(2), 0);
+    must_be_at_least(sim, "us away", sim_counters(sim, 1)->paused_us, OBSERVED * 1000 / 2);
+    must_be_within(sim, "us away", sim_counters(sim, 1)->paused_us, OBSERVED * 1000);
+    must_be_within(sim, "round trips with a queue", sim_counters(sim, 0)->queued_rounds, 5);
+    stop(sim);
+}
+
+void held_by_host(sim_t *sim)
+{
+    observe_stream(sim, false, SIM_US(90), 0);
+    must_be_within(sim, "us away", sim_counters(sim, 1)->paused_us, OBSERVED * 1000 / 100);
+    must_be_at_least(sim, "round trips with data at the host", sim_counters(sim, 0)->host_rounds,
+                     20);
+    must_be_within(sim, "round trips with a queue", sim_counters(sim, 0)->queued_rounds, 5);
+    stop(sim);
+}
+
+void held_by_network(sim_t *sim)
+{
+    observe_stream(sim, false, SIM_US(2), 1000);
+    must_be_within(sim, "us away", sim_counters(sim, 1)->paused_us, OBSERVED * 1000 / 100);
+    must_be_at_least(sim, "round trips with a queue", sim_counters(sim, 0)->queued_rounds, 20);
+    must_be_within(sim, "round trips with data at the host", sim_counters(sim, 0)->host_rounds, 5);
+    stop(sim);
+}
+
 /* MB/s between two processes of which each has a processor in one of three slots of `slot` ns, the
  * receiver in the one after the sender's. */
 static uint64_t in_turns(sim_t *sim, btl_ib_cc_kind_t cc, uint64_t slot)

@@ -131,6 +131,7 @@ TRACED = {
     "deferred": ("deferred",),
     "blocked_credit": ("blocked credit",),
     "blocked_window": ("blocked window", "blocked depth"),
+    "blocked_share": ("blocked share",),
     "blocked_pace": ("blocked pace",),
     "connections": ("made",),
 }

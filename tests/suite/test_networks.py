@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 """Networks as users reported them, each with what docs/guide/networks.md says of it: routers that
-translate addresses, tunnels. Link-local ones are scenes of test_interfaces.py."""
+translate addresses, tunnels, many to one. Link-local ones are scenes of test_interfaces.py."""
 
 import concurrent.futures
 import json
@@ -326,3 +326,69 @@ def test_ecn_off(network, tmp_path):
         network.inside(host, "nft", "delete table ip marks")
     assert counters["ecn_sent"] == counters["ecn_paths"] == counters["ecn_paths_off"] == 0
     assert "counter packets 0 bytes 0" in rules
+
+
+class Links:
+    """Four hosts, each behind a link with a rate and a short queue, as a switch's port has it."""
+
+    def __init__(self, run, mpi, prefix, files):
+        self.run, self.mpi, self.prefix, self.files = run, mpi, prefix, files
+        self.environment = {**mpi.environment, "NSPFX": prefix}
+
+    def rate(self, mbits, queue):
+        """Mbit/s, and bytes of the queue; each datagram is one of the link, too."""
+        self.bad("offloads", "off")
+        self.bad("rate", mbits, queue)
+
+    def bad(self, *words):
+        self.run.output(ROOT / "tools/nsbad", *words, env=self.environment)
+
+    def job(self, ranks, *words):
+        """So many ranks on each host; `words` are a program and its arguments. Returns what it said."""
+        where = ",".join(f"{self.prefix}{i}:{count}" for i, count in enumerate(ranks, 1))
+        options = {"transport": "udp", "stats_file": f"{self.files}/"}
+        return self.run.output(
+            ROOT / "tools/nshosts", "run", "-H", where, "-np", sum(ranks),
+            *"--mca pml ob1 --mca btl ib,self --mca mpi_yield_when_idle 1".split(),
+            *(word for name, value in options.items() for word in ("--mca", f"btl_ib_{name}", value)),
+            self.mpi.program(words[0]), *words[1:], env=self.environment)
+
+    def counted(self, name):
+        """The sum of what all ranks counted."""
+        return sum(json.loads(path.read_text())["counters"][name] for path in self.files.iterdir())
+
+    def said(self):
+        """What ib_stats says of hosts, and of networks."""
+        lines = self.run.output(ROOT / "info/ib_stats", self.files).splitlines()
+        return [[line.strip() for line in lines if text in line] for text in ("held others up", "the network from")]
+
+
+@pytest.fixture
+def links(run, mpi, hosts, tmp_path):
+    made = Links(run, mpi, hosts, tmp_path)
+    yield made
+    made.bad("off")
+    made.bad("offloads", "on")
+
+
+@pytest.mark.limit(90)
+@pytest.mark.called("networks/slow-host")
+def test_slow_host(links):
+    """A rank that computes each time it got something holds up those that send to it; the network does not."""
+    output = links.job((1, 1, 1), "incast", "slow=3000", "seconds=4")
+    hosts, networks = links.said()
+    assert "OK incast" in output
+    assert any(line.startswith(f"rank 0 on {links.prefix}1 held others up: no call for") for line in hosts), hosts
+    assert not networks, networks
+
+
+@pytest.mark.limit(90)
+@pytest.mark.called("networks/narrow")
+def test_narrow(links):
+    """A full link holds up what is sent by it."""
+    links.rate(100, 262144)
+    output = links.job((1, 1), "incast", "seconds=4")
+    networks = links.said()[1]
+    assert "OK incast" in output
+    assert any(line.startswith(f"the network from rank 1 on {links.prefix}2 to rank 0 on {links.prefix}1: ")
+               and "longer by a queue" in line for line in networks), networks

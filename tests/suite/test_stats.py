@@ -243,9 +243,9 @@ def test_top(run, tmp_path):
     assert not re.search("marked|paths|bounded", output)
     rows = [line.split() for line in output.splitlines() if re.match(r" +\d+ h\d +\d", line)]
     assert [row[:-1] for row in rows] == [
-        ["0", "h0", "2.0M", "1.5k", "30", "0", "0", "0"],
-        ["1", "h1", "2.0M", "1.5k", "30", "2%", "0", "1w"],
-        ["2", "h2", "2.0M", "1.5k", "30", "4%", "0", "2w"],
+        ["0", "h0", "2.0M", "1.5k", "30", "0", "0", "0", "0"],
+        ["1", "h1", "2.0M", "1.5k", "30", "2%", "0", "1w", "0"],
+        ["2", "h2", "2.0M", "1.5k", "30", "4%", "0", "2w", "0"],
     ]
     assert re.search(r"^ +2 > 3 +h3 +77 us +80% +5 +9  given up$", output, re.M)
     running(tmp_path / "2.json", 2, 10, sent_bytes=2 * 10**6 + 2, sent_segments=1000, retransmits=40, blocked_window=2,
@@ -279,12 +279,56 @@ def test_top(run, tmp_path):
     assert set(re.findall(r"^  --(\w+)", text, re.M)) == set(re.findall(r"^ +--(\w+)", page, re.M))
 
 
+# What a sender counted of its peer, and that peer's rank of itself: who ib_top says holds it up, and what ib_stats does.
+CAUSES = {
+    "nobody": ({"retransmits": 30, "retransmits_spurious": 25, "queued_rounds": 3}, {"rnr_tag": 3}, "", ()),
+    "away": ({}, {"paused_us": 1500000}, "host",
+             ("rank 3 on h3 held others up: no call for 75 % of the time while datagrams came",)),
+    "overflows": ({"retransmits": 400}, {"overflows": 30, "rnr_memory": 40, "rnr_tag": 20}, "host",
+                  ("rank 3 on h3 held others up: 30 datagrams without room in its buffers, not ready for 60 segments (RNR)",)),
+    "slow": ({"host_rounds": 90, "queued_rounds": 10}, {}, "host",
+             ("rank 3 on h3 held others up: slower than its network in 90 round trips",)),
+    "lost": ({"retransmits": 60, "retransmits_spurious": 10}, {"overflows": 3}, "network",
+             ("the network from rank 0 on h0 to rank 3 on h3: 10 % lost",)),
+    "queue": ({"host_rounds": 10, "queued_rounds": 90}, {}, "network",
+              ("the network from rank 0 on h0 to rank 3 on h3: 90 round trips longer by a queue",)),
+    "both": ({"queued_rounds": 90}, {"paused_us": 200000}, "host",
+             ("rank 3 on h3 held others up: no call for 10 % of the time while datagrams came",
+              "the network from rank 0 on h0 to rank 3 on h3: 90 round trips longer by a queue")),
+}  # fmt: skip
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("case", [pytest.param(name, id=f"stats/causes/{name}") for name in CAUSES])
+def test_causes(run, tmp_path, case):
+    """A host that holds a job up is told from a network that does."""
+    pair, receiver, held_by, said = CAUSES[case]
+    sender = made_up(tmp_path / "0.json", 0)
+    made_up(tmp_path / "3.json", 3, **receiver)
+    data = load(sender)
+    data["peers"][0]["counters"].update(pair)
+    data["peers"][0]["dead"] = False
+    sender.write_text(json.dumps(data))
+    output = run.output(TOP, "-1", tmp_path)
+    assert re.search(rf"^ +0 > 3 +h3 .* +5 +9{'  ' + held_by if held_by else ''}$", output, re.M), output
+    away = f"{receiver['paused_us'] / 2e4:.0f}%" if "paused_us" in receiver else "0"
+    assert re.search(rf"^ +3 h3 .* {away} ended$", output, re.M), output
+    output = run.output(STATS, tmp_path)
+    lines = [line.strip() for line in output.splitlines() if re.search("held others up|the network from", line)]
+    assert lines == list(said)
+    data["peers"][0]["levels"]["share"] = 2
+    sender.write_text(json.dumps(data))
+    assert re.search(r"^ +0 > 3 .* 9  share$", run.output(TOP, "-1", tmp_path), re.M)
+
+
 # What somebody may have put where files of jobs are: how it differs from one of ours.
 FOREIGN = {
     "short": lambda data: data.pop("samples"),
     "no-job": lambda data: data.pop("job"),
     "no-levels": lambda data: data["peers"][0].pop("levels"),
     "peers": lambda data: data.update(peers={"a": 1}),
+    "rounds": lambda data: data["peers"][0]["counters"].update(queued_rounds="many"),
+    "no-retransmits": lambda data: data["peers"][0]["counters"].pop("retransmits"),
     "text": lambda data: data["counters"].update(timeouts="many"),
     "huge": lambda data: data.update(seconds=10**400),
     "not-a-number": lambda data: data.update(seconds=float("nan")),

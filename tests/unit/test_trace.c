@@ -65,6 +65,7 @@ static void compare(bench_t *bench)
     assert_int_equal(seen[BTL_IB_TRACE_blocked][BTL_IB_CAUSE_window]
                          + seen[BTL_IB_TRACE_blocked][BTL_IB_CAUSE_depth],
                      count->blocked_window);
+    assert_int_equal(seen[BTL_IB_TRACE_blocked][BTL_IB_CAUSE_share], count->blocked_share);
     assert_int_equal(seen[BTL_IB_TRACE_blocked][BTL_IB_CAUSE_pace], count->blocked_pace);
     for (const btl_ib_counter_info_t *info = btl_ib_counter_infos; info->name != NULL; info++) {
         if (strncmp(info->name, "dropped_", 8) == 0) {

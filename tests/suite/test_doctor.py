@@ -93,7 +93,8 @@ def test_doctor_nothing_wrong(network):
     assert not [text for *_, text in lines if "None" in text]
     assert any(name == "versions" and text.startswith("ib ") for _, _, name, text in lines)
     for check, text in (("firewall", "datagrams arrive"), ("MTU", "datagrams of 1472 bytes"),
-                        ("joined datagrams", "44 of 1472 bytes (UDP_SEGMENT) arrive")):  # fmt: skip
+                        ("joined datagrams", "44 of 1472 bytes (UDP_SEGMENT) arrive"),
+                        ("paths", "what leaves from 4 ports (btl_ib_udp_flows) gets to one")):  # fmt: skip
         found = between(lines, check)
         assert set(found) == {"eth0 eth0", "eth1 eth1"}
         for each in found.values():
@@ -234,6 +235,29 @@ def test_doctor_firewall(network):
     for (status, _), (back, text) in found.values():
         assert (status, back) == ("OK", "BAD")
         assert f"nothing gets to {NET[:4]}" in text and "any port (btl_ib_port_min is not set)" in text
+
+
+def test_doctor_paths(network):
+    """Of ports that are open one pair leads nowhere: that is no firewall. A source port that is closed is told once, and
+    other ports are none of it."""
+    for rule, says in (
+        ("udp sport 20002 udp dport 20002 drop", r"what leaves from port 20002 does not get to port 20002 of \S+, what "
+         "leaves from another port does; jobs leave such a pair, within a second; fix: conntrack -L"),
+        ("udp sport 20002 drop", r"what leaves from port 20002 gets to no port of \S+, what leaves from others does: .*; "
+         "fix: let ports 20000 to 20007 through as source ports, too, on"),
+    ):  # fmt: skip
+        network.inside(2, "nft", "add table ip doctor; add chain ip doctor in { type filter hook input "
+                       f"priority 0; }}; add rule ip doctor in {rule}")  # fmt: skip
+        try:
+            lines = network.check(f"{network.prefix}2", ok=True, port_min=20000, port_range=8)
+        finally:
+            network.inside(2, "nft", "delete", "table", "ip", "doctor")
+        assert {status for each in between(lines, "firewall").values() for status, _ in each} == {"OK"}
+        for (status, text), back in between(lines, "paths").values():
+            assert status == "WARN" and re.match(says, text)
+            assert back == ("OK", "what leaves from 4 ports (btl_ib_udp_flows) gets to one")
+    lines = network.check(f"{network.prefix}2", ok=True, udp_flows=1)
+    assert not between(lines, "paths")
 
 
 def test_doctor_no_route(network):

@@ -48,7 +48,6 @@ static inline btl_ib_segment_t *btl_ib_packet_make_whole(btl_ib_conn_t *conn, bt
     btl_ib_segment_t *segment = btl_ib_pool_get(&conn->route.via->pool, whole);
 
     if (segment != NULL) {
-        segment->conn = conn;
         segment->type = (uint8_t) type;
         segment->size = whole - conn->engine->protection.ops->trailer;
     }

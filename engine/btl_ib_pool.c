@@ -191,21 +191,6 @@ uint32_t btl_ib_pool_take(const btl_ib_segment_t *like, uint32_t size, uint32_t 
     return count;
 }
 
-void btl_ib_pool_put_all(btl_ib_list_t *segments)
-{
-    const btl_ib_segment_t *first = BTL_IB_LIST_FIRST(btl_ib_segment_t, segments, link);
-
-    if (first == NULL) {
-        return;
-    }
-    for (btl_ib_list_t *item = segments->next; item != segments; item = item->next) {
-        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-        assert(!segment->busy);
-        btl_ib_pool_forget(segment);
-    }
-    btl_ib_list_splice_head(&first->pool->kind[first->kind].free, segments);
-}
-
 void btl_ib_pool_sent(btl_ib_segment_t *segment)
 {
     segment->busy = false;

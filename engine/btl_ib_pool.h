@@ -46,7 +46,6 @@ static inline void btl_ib_free(const btl_ib_mem_t *mem, void *memory)
  * slabs, registered with the transport if it asks for that. Slabs are freed with the rail.
  */
 
-struct btl_ib_conn;
 struct btl_ib_out;
 struct btl_ib_pool;
 
@@ -71,9 +70,8 @@ typedef struct btl_ib_segment {
     /* From here to `copies`: cleared when it is taken out by itself. */
 
     /* What it holds and its header says: btl_ib_packet.h, which others call. */
-    struct btl_ib_conn *conn; /* NULL: it belongs to no connection */
-    struct btl_ib_out *out;   /* what it is a piece of, if that waits for its acknowledgement */
-    uint64_t region;          /* GOT: id of our region that iov[] is in; 0: none */
+    struct btl_ib_out *out; /* what it is a piece of, if that waits for its acknowledgement */
+    uint64_t region;        /* GOT: id of our region that iov[] is in; 0: none */
     uint32_t seq;
     uint32_t rnr_copy; /* btl_ib_sentmap.c: the copy that got RNR last; 0: none */
     uint32_t size;     /* bytes from wire[] on: headers and copied payload */
@@ -161,7 +159,7 @@ static inline btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t si
         return NULL;
     }
     btl_ib_segment_t *segment = BTL_IB_CONTAINER(free->next, btl_ib_segment_t, link);
-    const size_t from = offsetof(btl_ib_segment_t, conn);
+    const size_t from = offsetof(btl_ib_segment_t, out);
     const size_t to = offsetof(btl_ib_segment_t, copies) + sizeof(segment->copies);
 
     btl_ib_list_remove(&segment->link);
@@ -175,16 +173,7 @@ static inline btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t si
 uint32_t btl_ib_pool_take(const btl_ib_segment_t *like, uint32_t size, uint32_t step,
                           btl_ib_segment_t **segments, uint32_t most);
 
-/* Gives a segment back in two steps: it belongs to nobody; it may be taken out again. The one used
- * last is first, as its memory is in the cache. */
-static inline void btl_ib_pool_forget(btl_ib_segment_t *segment)
-{
-    assert(!segment->done);
-    segment->conn = NULL;
-    segment->out = NULL;
-    segment->done = true;
-}
-
+/* Lets a segment be taken out again. The one used last is first, as its memory is in the cache. */
 static inline void btl_ib_pool_free(btl_ib_segment_t *segment)
 {
     btl_ib_list_push_head(&segment->pool->kind[segment->kind].free, &segment->link);
@@ -194,16 +183,22 @@ static inline void btl_ib_pool_free(btl_ib_segment_t *segment)
  * event. */
 static inline void btl_ib_pool_put(btl_ib_segment_t *segment)
 {
-    assert(btl_ib_list_empty(&segment->link));
-    btl_ib_pool_forget(segment);
+    assert(btl_ib_list_empty(&segment->link) && !segment->done);
+    segment->done = true;
     if (!segment->busy) {
         btl_ib_pool_free(segment);
     }
 }
 
-/* Gives back all that are on a list: acknowledged ones of one pool and one kind, which were sent
- * once and which no transport reads. The list is empty afterwards. */
-void btl_ib_pool_put_all(btl_ib_list_t *segments);
+/* Gives back `first` to `last`, neighbours on a list, of one pool and one kind, which no transport
+ * reads. */
+static inline void btl_ib_pool_put_run(btl_ib_segment_t *first, btl_ib_segment_t *last)
+{
+    const btl_ib_list_t *free = &first->pool->kind[first->kind].free;
+
+    assert(!first->busy && !last->busy);
+    btl_ib_list_move_tail(free->next, &first->link, &last->link); /* before those: used last */
+}
 
 /* Notes that a segment was given to the transport, which reads it until its SENT event if
  * `busy`. */

@@ -352,7 +352,6 @@ end_segments(btl_ib_conn_t *conn, btl_ib_tx_channel_t *tx, btl_ib_segment_t *fir
              btl_ib_segment_t *last, int count)
 {
     btl_ib_out_t *out = first->out;
-    btl_ib_list_t segments;
 
     count_unacked(conn, tx, first, -count, (uint64_t) count * segment_bytes(first), !first->lost);
     conn->sentmap.deferred_count -= first->deferred;
@@ -364,9 +363,7 @@ end_segments(btl_ib_conn_t *conn, btl_ib_tx_channel_t *tx, btl_ib_segment_t *fir
         btl_ib_list_remove(&first->link);
         btl_ib_pool_put(first);
     } else {
-        btl_ib_list_init(&segments);
-        btl_ib_list_move_tail(&segments, &first->link, &last->link);
-        btl_ib_pool_put_all(&segments);
+        btl_ib_pool_put_run(first, last);
     }
     if (out == NULL) {
         return NULL;

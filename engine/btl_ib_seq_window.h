@@ -115,11 +115,12 @@ static inline void btl_ib_tx_window_clear(btl_ib_tx_window_t *window, uint32_t s
     const uint32_t mask = window->size - 1;
     uint32_t first = window->first;
 
-    for (uint32_t i = 0; i < count; i++) {
-        ring[(seq + i) & mask] = NULL;
-    }
-    if (seq == first) {
+    if (seq == first) { /* outside of the window places are not looked at */
         first += count;
+    } else {
+        for (uint32_t i = 0; i < count; i++) {
+            ring[(seq + i) & mask] = NULL;
+        }
     }
     while (first != window->next && ring[first & mask] == NULL) {
         first++;

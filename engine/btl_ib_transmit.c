@@ -200,25 +200,24 @@ __attribute__((noinline)) static void make_run(btl_ib_segment_t *const *segments
                                                btl_ib_datagrams_t *batch)
 {
     const btl_ib_segment_t *first = segments[batch->count - 1];
-    btl_ib_wire_header_t like = *(const btl_ib_wire_header_t *) (const void *) first->wire;
-    btl_ib_tx_t *tx = &batch->tx[batch->count];
+    const btl_ib_wire_header_t *like = (const btl_ib_wire_header_t *) (const void *) first->wire;
+    const btl_ib_tx_t *same = &batch->tx[batch->count - 1];
+    const uint8_t flags = batch->common->flags;
     int i = batch->count;
 
     if (batch->wire[i - 1] != first || first->copies > 0) {
         return;
     }
-    like.flags = batch->common->flags;
-    for (; i < count && segments[i]->continues; i++, tx++) {
+    for (; i < count && segments[i]->continues; i++) {
         btl_ib_segment_t *segment = segments[i];
         btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) (void *) segment->wire;
-        *header = like;
+        btl_ib_tx_t *tx = &batch->tx[i];
+        *header = *like;
+        header->flags = flags | segment->flags;
         header->seq = BTL_IB_LE32(segment->seq);
-        if (segment->flags != 0) {
-            header->flags |= segment->flags;
-        }
-        *tx = tx[-1];
-        tx->iov[0].iov_base = segment->wire;
-        tx->iov[1].iov_base = segment->iov[0].iov_base;
+        memcpy(tx, same, offsetof(btl_ib_tx_t, iov));
+        tx->iov[0] = (struct iovec){.iov_base = segment->wire, .iov_len = same->iov[0].iov_len};
+        tx->iov[1] = segment->iov[0];
         tx->mem = segment->mem;
         tx->context = segment;
         batch->wire[i] = segment;

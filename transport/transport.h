@@ -121,14 +121,11 @@ typedef enum btl_ib_codepoint {
 /* One datagram to send. */
 typedef struct btl_ib_tx {
     btl_ib_addr_t to;
-    uint32_t niov;       /* 1..max_iov */
-    uint32_t size;       /* sum of the pieces, 1..max_datagram */
-    struct iovec iov[3]; /* iov[0] is the header, with `headroom` writable bytes before it */
-    void *mem;           /* registration handle of iov[0] (mem_register), NULL if none is needed */
-    void *context;       /* comes back in BTL_IB_EVENT_SENT unless size <= inline_size */
-    uint8_t channel;     /* the queue it is meant for, for transports with one queue per channel */
-    bool bulk;           /* part of something long: takes the bulk lane (attr.bulk_lane) */
-    bool ect;            /* leaves with ECT(0) (attr.ecn), else with "not ECT" */
+    uint32_t niov;   /* 1..max_iov */
+    uint32_t size;   /* sum of the pieces, 1..max_datagram */
+    uint8_t channel; /* the queue it is meant for, for transports with one queue per channel */
+    bool bulk;       /* part of something long: takes the bulk lane (attr.bulk_lane) */
+    bool ect;        /* leaves with ECT(0) (attr.ecn), else with "not ECT" */
     /* 0: the usual one; less than attr.flows, or that if there is a spare one; of bulk, beyond that
      * as attr.paths says */
     uint8_t flow;
@@ -138,6 +135,11 @@ typedef struct btl_ib_tx {
     /* Buffers of the peer's first queue that it leaves to control traffic (`reserve` of
      * receive_queues); of that itself 0. For transports with buffers of each peer. */
     uint32_t spare;
+    /* Up to here those of the segments that continue one have the same. */
+
+    struct iovec iov[3]; /* iov[0] is the header, with `headroom` writable bytes before it */
+    void *mem;           /* registration handle of iov[0] (mem_register), NULL if none is needed */
+    void *context;       /* comes back in BTL_IB_EVENT_SENT unless size <= inline_size */
 } btl_ib_tx_t;
 
 /* Returns how many datagrams from the first on may leave as one GSO burst of up to `gso_bytes`: to

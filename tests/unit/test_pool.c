@@ -146,27 +146,31 @@ TEST(test_take)
     finish();
 }
 
-TEST(test_put_all)
+/* Neighbours on a list go together, the others stay. */
+TEST(test_put_run)
 {
     btl_ib_list_t all;
 
     start(1472, 0, 0, 100);
     btl_ib_list_init(&all);
-    btl_ib_pool_put_all(&all); /* none */
     for (uint32_t i = 0; i < 5; i++) {
         got[i] = btl_ib_pool_get(&pool, 1472);
         btl_ib_list_push_tail(&all, &got[i]->link);
     }
     assert_int_equal(in_use(1), 5);
-    btl_ib_pool_put_all(&all);
+    btl_ib_pool_put_run(got[1], got[3]);
+    assert_int_equal(in_use(1), 2);
+    assert_ptr_equal(btl_ib_list_pop(&all), &got[0]->link);
+    assert_ptr_equal(btl_ib_list_pop(&all), &got[4]->link);
     assert_true(btl_ib_list_empty(&all));
-    assert_int_equal(in_use(1), 0);
-    for (uint32_t i = 0; i < 5; i++) {
-        assert_true(got[i]->done);
-        assert_null(got[i]->conn);
+    for (uint32_t i = 1; i < 4; i++) { /* in their order */
+        assert_ptr_equal(btl_ib_pool_get(&pool, 1472), got[i]);
+        assert_true(btl_ib_list_empty(&got[i]->link));
     }
-    assert_ptr_equal(btl_ib_pool_get(&pool, 1472), got[0]);
-    btl_ib_pool_put(got[0]);
+    for (uint32_t i = 0; i < 5; i++) {
+        btl_ib_pool_put(got[i]);
+    }
+    assert_int_equal(in_use(1), 0);
     finish();
 }
 
@@ -302,7 +306,6 @@ TEST(test_cleared)
 
     start(1472, 0, 0, 1);
     btl_ib_segment_t *segment = btl_ib_pool_get(&pool, 1472);
-    segment->conn = (struct btl_ib_conn *) (void *) &something;
     segment->out = (struct btl_ib_out *) (void *) &something;
     segment->copies = 5;
     segment->outside = 6;
@@ -314,7 +317,6 @@ TEST(test_cleared)
     segment->probe = true;
     btl_ib_pool_put(segment);
     assert_ptr_equal(btl_ib_pool_get(&pool, 300), segment);
-    assert_null(segment->conn);
     assert_null(segment->out);
     assert_int_equal(segment->copies + segment->outside + segment->payload, 0);
     assert_int_equal(segment->flags + segment->tag, 0);

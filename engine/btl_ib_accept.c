@@ -67,7 +67,7 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_rx_channel_t *rx = &conn->rx[view->channel];
     const uint32_t count = btl_ib_burst_count(view);
-    bool at_once = view->flags & BTL_IB_FLAG_ACK_NOW;
+    bool at_once = (view->flags & BTL_IB_FLAG_ACK_NOW) != 0 || view->more.asks;
     /* What extends the highest range tells nothing new of a gap, so it needs no ACK at once; what
      * fills the last gap is acknowledged like any other segment. */
     bool in_order = view->seq == rx->window.top;

@@ -109,19 +109,51 @@ uint64_t btl_ib_burst_place(const btl_ib_view_t *view, uint8_t *to)
     const uint32_t size = view->size;
 
     memcpy(to, view->payload, size);
-    for (uint32_t i = 0; i < more.count; i++) {
+    for (uint32_t i = 1; i < more.count; i++) {
         to += size;
-        memcpy(to, more.events[i].data + more.head, size);
+        memcpy(to, more.events[i - 1].data + more.head, size);
+    }
+    if (more.count > 0) {
+        memcpy(to + size, more.events[more.count - 1].data + more.head, size - more.less);
     }
     return btl_ib_burst_bytes(view);
 }
 
-void btl_ib_burst_find(btl_ib_view_t *view, const btl_ib_event_t *first, uint32_t most)
+static uint8_t flags_of(const btl_ib_event_t *datagram)
+{
+    return datagram->data[offsetof(btl_ib_wire_header_t, flags)];
+}
+
+/* True if the `n`-th datagram after the first has the last chunk of its message: all else in its
+ * header is the same. It may ask for its acknowledgement, and be shorter than the others, or have
+ * zeros behind its bytes. */
+static bool ends_message(const btl_ib_view_t *view, const btl_ib_event_t *first, uint32_t n)
 {
     const size_t header = sizeof(btl_ib_wire_header_t);
+    const btl_ib_event_t *last = first + n;
+    const uint64_t offset = view->chunk.offset + (uint64_t) n * view->chunk.unit;
+    const uint64_t end = view->chunk.total - offset + (uint64_t) (view->payload - first->data);
+    btl_ib_wire_header_t like;
+
+    if (view->type != BTL_IB_TYPE_CHUNK || offset >= view->chunk.total
+        || last->type != BTL_IB_EVENT_RECV || last->size > first->size || last->size < end
+        || last->size > end + BTL_IB_PAD_MAX || last->from != first->from
+        || last->codepoint != first->codepoint) {
+        return false;
+    }
+    memcpy(&like, first->data, header);
+    like.flags |= flags_of(last) & BTL_IB_FLAG_ACK_NOW;
+    like.length = BTL_IB_LE16(last->size - header);
+    return continues((const uint8_t *) &like, last->data, n)
+           && chunk_continues(first->data + header, last->data + header, n);
+}
+
+void btl_ib_burst_find(btl_ib_view_t *view, const btl_ib_event_t *first, uint32_t events)
+{
+    const size_t header = sizeof(btl_ib_wire_header_t);
+    const uint32_t most = btl_ib_min_u32(events, segments_left(view));
     uint32_t n = 0;
 
-    most = btl_ib_min_u32(most, segments_left(view));
     while (n < most) {
         const btl_ib_event_t *next = first + n + 1;
         if (next->type != BTL_IB_EVENT_RECV || next->size != first->size
@@ -137,4 +169,9 @@ void btl_ib_burst_find(btl_ib_view_t *view, const btl_ib_event_t *first, uint32_
         .count = n,
         .head = (uint32_t) (view->payload - first->data),
     };
+    if (n < events && ends_message(view, first, n + 1)) {
+        view->more.count = n + 1;
+        view->more.less = view->chunk.offset + (n + 2) * view->size - view->chunk.total;
+        view->more.asks = flags_of(&first[n + 1]) & BTL_IB_FLAG_ACK_NOW;
+    }
 }

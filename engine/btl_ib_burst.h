@@ -6,7 +6,8 @@
 /*
  * What a peer sends in one call (UDP_SEGMENT) mostly arrives in one: segments of one message or
  * operation, one behind the other, whose headers differ in sequence and offset only. The first of
- * them is checked as any; those that continue it are placed and accepted with it, at once.
+ * them is checked as any; those that continue it are placed and accepted with it, at once. The last
+ * chunk of a message may be shorter, and ask for its acknowledgement.
  */
 
 #ifndef BTL_IB_BURST_H
@@ -21,6 +22,8 @@
 static inline void btl_ib_burst_none(btl_ib_burst_t *burst)
 {
     burst->count = 0;
+    burst->less = 0;
+    burst->asks = false;
 }
 
 /* Finds the burst that begins with `view`, the segment in the datagram of `first`. Sets view->more:
@@ -35,7 +38,7 @@ static inline uint32_t btl_ib_burst_count(const btl_ib_view_t *view)
 
 static inline uint64_t btl_ib_burst_bytes(const btl_ib_view_t *view)
 {
-    return (uint64_t) view->size * btl_ib_burst_count(view);
+    return (uint64_t) view->size * btl_ib_burst_count(view) - view->more.less;
 }
 
 /* Copies the bytes of all to `to`. Returns how many. */

@@ -483,6 +483,8 @@ typedef struct btl_ib_burst {
     const struct btl_ib_event *events; /* their datagrams */
     uint32_t count;                    /* 0: it is alone */
     uint32_t head;                     /* bytes of headers in each */
+    uint32_t less;                     /* bytes that the last one has less than the others */
+    bool asks;                         /* the last one asks for its acknowledgement */
 } btl_ib_burst_t;
 
 /* A parsed datagram, in our byte order. Only fields that its type and flags call for are set. */

@@ -146,21 +146,80 @@ TEST(test_each_event_counts)
     assert_int_equal(found(COUNT - 1), 2);
 }
 
-/* What goes beyond the end, or is the shorter segment there, is looked at by itself. */
+/* What goes beyond the end, or is the shorter segment of a PUT there, is looked at by itself. */
 TEST(test_ends)
 {
     for (int t = 0; t < 2; t++) {
         make(types[t], 0, 5 * BYTES);
         assert_int_equal(found(COUNT - 1), 4);
         make(types[t], 0, 5 * BYTES - 1);
-        assert_int_equal(found(COUNT - 1), 3);
+        assert_int_equal(found(COUNT - 1), t == 0 ? 4 : 3);
         make(types[t], 0, 5 * BYTES + 1);
-        assert_int_equal(found(COUNT - 1), 4);
+        assert_int_equal(found(COUNT - 1), t == 0 ? 5 : 4);
         make(types[t], 4, 5 * BYTES);
         assert_int_equal(found(COUNT - 1), 0);
     }
     make(BTL_IB_TYPE_CHUNK, 4, 5 * BYTES - 8); /* padded: shorter than its unit */
     assert_int_equal(found(COUNT - 1), 0);
+}
+
+/* Makes the message end with segment `i`, which has `bytes` of it and then zeros up to `size`. */
+static void end_with(uint32_t i, uint32_t bytes, uint32_t size)
+{
+    make(BTL_IB_TYPE_CHUNK, 0, i * BYTES + bytes);
+    ((btl_ib_wire_header_t *) (void *) datagram(i))->length = BTL_IB_LE16(burst.head + size);
+    burst.events[i].size = HEADER + burst.head + size;
+}
+
+/* The last chunk of a message belongs to the burst: shorter, padded or whole; it may ask. */
+TEST(test_last_chunk)
+{
+    uint8_t to[COUNT * BYTES];
+
+    for (uint32_t bytes = 1; bytes <= BYTES; bytes++) {
+        for (uint32_t size = bytes; size <= BYTES; size++) {
+            for (uint32_t asks = 0; asks < 2; asks++) {
+                end_with(4, bytes, size);
+                datagram(4)[1] |= asks ? BTL_IB_FLAG_ACK_NOW : 0;
+                assert_int_equal(found(COUNT - 1), 4);
+                assert_int_equal(burst.view.more.asks, asks);
+                assert_int_equal(btl_ib_burst_bytes(&burst.view), 4 * BYTES + bytes);
+                memset(to, 0xee, sizeof(to));
+                assert_int_equal(btl_ib_burst_place(&burst.view, to), 4 * BYTES + bytes);
+                assert_int_equal(to[4 * BYTES + bytes - 1], (uint8_t) (4 * 37 + bytes - 1));
+                assert_int_equal(to[4 * BYTES + bytes], 0xee);
+                assert_int_equal(found(3), 3); /* of those that there are */
+                assert_false(burst.view.more.asks);
+                assert_int_equal(btl_ib_burst_bytes(&burst.view), 4 * BYTES);
+            }
+        }
+    }
+    end_with(1, 5, 5); /* the only one behind the first */
+    assert_int_equal(found(COUNT - 1), 1);
+    assert_int_equal(btl_ib_burst_bytes(&burst.view), BYTES + 5);
+}
+
+/* Any other bit of its headers, or another size, leaves it to be looked at by itself. */
+TEST(test_no_last_chunk)
+{
+    end_with(4, 50, 50);
+    for (uint32_t bit = 0; bit < 8 * (HEADER + burst.head); bit++) {
+        datagram(4)[bit / 8] ^= (uint8_t) (1u << bit % 8);
+        const bool asks = bit / 8 == 1 && 1u << bit % 8 == BTL_IB_FLAG_ACK_NOW;
+        assert_int_equal(found(COUNT - 1), asks ? 4 : 3);
+        datagram(4)[bit / 8] ^= (uint8_t) (1u << bit % 8);
+    }
+    end_with(4, 50, 49);
+    assert_int_equal(found(COUNT - 1), 3);
+    end_with(4, 50, BYTES + 1);
+    assert_int_equal(found(COUNT - 1), 3);
+    for (int way = 0; way < 3; way++) {
+        end_with(4, 50, 50);
+        burst.events[4].type = way == 0 ? BTL_IB_EVENT_SENT : BTL_IB_EVENT_RECV;
+        burst.events[4].from += way == 1;
+        burst.events[4].codepoint += way == 2;
+        assert_int_equal(found(COUNT - 1), 3);
+    }
 }
 
 TEST(test_others_are_alone)

@@ -242,4 +242,33 @@ TEST_WITH(turns_that_begin, set_up, tear_down)
     assert_int_equal(conn->loss.probes, 0);
 }
 
+/* Where all is acknowledged and there is no credit nothing would come by itself if the last news of
+ * it was lost: the sender asks, and goes on when it is told. protocol: R52 */
+TEST_WITH(without_credit_it_asks, set_up, tear_down)
+{
+    btl_ib_view_t view = header(channel, first + SENT);
+    const uint32_t limit = conn->tx[COMMAND].limit;
+
+    btl_ib_ack_received(conn, &view);
+    assert_int_equal(conn->sentmap.in_flight, 0);
+    assert_false(btl_ib_loss_waits(conn));
+    conn->tx[COMMAND].limit = conn->tx[COMMAND].sentmap.window.next;
+    bench_send(bench, 0, 1, 8, 1);
+    bench_turn(bench, 0);
+    assert_null(bench->wire.first);
+    assert_true(btl_ib_loss_waits(conn));
+    for (int i = 0; i < 50 && bench->wire.first == NULL; i++) {
+        bench->now += 1000;
+        bench_turn(bench, 0);
+    }
+    assert_non_null(bench->wire.first);
+    bench_clear(&bench->wire);
+    view = header(COMMAND, conn->tx[COMMAND].sentmap.window.first);
+    view.limit = limit;
+    btl_ib_ack_received(conn, &view);
+    bench_turn(bench, 0);
+    assert_non_null(bench->wire.first);
+    assert_int_equal(conn->sentmap.in_flight, 1);
+}
+
 UNIT_MAIN(NULL, NULL)

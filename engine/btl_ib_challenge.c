@@ -68,7 +68,7 @@ bool btl_ib_header_send(btl_ib_rail_t *rail, btl_ib_addr_t to, const btl_ib_wire
  * it answers nothing that may have been a router's new port for it, and no spare flow. */
 static bool challenge_is_needless(const btl_ib_conn_t *conn)
 {
-    return conn->validation.valid && btl_ib_route_is_own(conn) && !conn->flow.unanswered
+    return conn->validation.valid && btl_ib_route_is_own(conn) && conn->flow.rounds == 0
            && conn->engine->clock.awake - conn->loss.heard_at < BTL_IB_CHALLENGE_QUIET;
 }
 

@@ -7,6 +7,7 @@
 
 #include "btl_ib_ack_send.h"
 #include "btl_ib_conn.h"
+#include "btl_ib_flow.h"
 #include "btl_ib_state.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
@@ -243,15 +244,24 @@ void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
     }
 }
 
+/* Sends one datagram that asks, by a flow that `turn` names (btl_ib_flow_in_turn()). */
+static void ask_by_flow(btl_ib_conn_t *conn, uint32_t turn)
+{
+    const uint8_t now = btl_ib_flow_lend(&conn->flow, btl_ib_flow_in_turn(conn, turn));
+
+    btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    (void) btl_ib_flow_lend(&conn->flow, now);
+}
+
 /* Sends one datagram by the connection's own route, which asks. If the peer gets it, it follows,
  * and so do we when it answers. */
-static void ask_by_own(btl_ib_conn_t *conn)
+static void ask_by_own(btl_ib_conn_t *conn, uint32_t turn)
 {
     const btl_ib_route_t before = conn->route;
 
     btl_ib_route_by_own(conn);
     btl_ib_validation_asked(&conn->validation, conn->engine->clock.now);
-    btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    ask_by_flow(conn, turn);
     btl_ib_route_restore(conn, &before);
 }
 
@@ -261,20 +271,24 @@ void btl_ib_failover_probe_own(btl_ib_conn_t *conn)
     if (btl_ib_route_is_own(conn) || !btl_ib_route_has_own(conn) || keeps_off(conn)) {
         return;
     }
-    ask_by_own(conn);
+    ask_by_own(conn, 0);
 }
 
-/* Asks the same process for a sign of life over all other rails. */
-static void failover_ask(btl_ib_conn_t *conn)
+/* Asks the same process for a sign of life over all other rails, by another flow each time: the
+ * usual one may be dead there. `asked`: probes without an answer. */
+static void failover_ask(btl_ib_conn_t *conn, uint32_t asked)
 {
+    const uint32_t turn =
+        asked < BTL_IB_ASK_PROBES ? asked - ASK_SOON : (asked - BTL_IB_ASK_PROBES) / ASK_EACH;
+
     for (btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
         if (goes_by(conn, other)) {
             continue;
         }
         if (btl_ib_route_is_own(other)) {
-            btl_ib_ack_send(other, BTL_IB_FLAG_ACK_NOW);
+            ask_by_flow(other, turn);
         } else if (btl_ib_route_has_own(other)) {
-            ask_by_own(other);
+            ask_by_own(other, turn);
         }
     }
 }
@@ -322,7 +336,7 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
          * there. */
         const bool closed = !btl_ib_route_is_own(conn) || conn->validation.questions > ASK_SOON;
         if (asked >= ASK_SOON) {
-            failover_ask(conn);
+            failover_ask(conn, asked);
         }
         return asked > ASK_SOON && closed && failover_if_heard(conn, since);
     }
@@ -330,7 +344,7 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
      * first of them were under way is no sign: the peer may have begun to compute since. */
     const bool slow = conn->loss.unanswered_probes >= BTL_IB_SILENT_PROBES && silence >= ASK_AFTER;
     if (asked >= BTL_IB_ASK_PROBES ? asked % ASK_EACH == 0 : slow) {
-        failover_ask(conn);
+        failover_ask(conn, asked);
     }
     return (asked > BTL_IB_ASK_PROBES && failover_if_heard(conn, since))
            || (slow && failover_if_heard(conn, since + ASK_AFTER));

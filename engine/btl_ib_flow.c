@@ -15,6 +15,7 @@ enum {
     TRIAL_MOST = 1000000,  /* us: that another one is used without having been answered */
     RETRY_AFTER = 8000000, /* us: until flow 0 is checked again, the first time */
     DOUBLINGS_MAX = 4,
+    ROUNDS_SOON = 2,     /* in which probes come soon: of these each spare flow has another port */
     QUESTION_GAP = 200,  /* us, beyond a round trip: closer ones were sent without waiting */
     COPIES_LOST = 4,     /* of a short segment, one after the other, until its lane is doubted */
     BULK_ASKS = 2,       /* questions without an answer, until the lane of bulk is doubted */
@@ -36,12 +37,38 @@ static void flow_take(btl_ib_conn_t *conn, uint32_t flow)
     conn->flow.checking = false;
 }
 
-/* Returns the spare flow's number; 0: there is none. */
+/* Returns the number of the first spare flow, behind which those of paths are as good; 0: there is
+ * none. */
 static uint32_t flow_spare(const btl_ib_conn_t *conn)
 {
     const btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;
 
     return attr->spare_flow ? attr->flows : 0;
+}
+
+/* Returns how many flows there are, the spare ones included. */
+static uint32_t flow_count(const btl_ib_conn_t *conn)
+{
+    const btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;
+
+    return attr->flows + (attr->spare_flow ? 1u + attr->paths : 0);
+}
+
+static bool flow_is_spare(const btl_ib_conn_t *conn, uint32_t flow)
+{
+    const uint32_t spare = flow_spare(conn);
+
+    return spare != 0 && flow >= spare;
+}
+
+bool btl_ib_flow_any_untried(const btl_ib_conn_t *conn)
+{
+    return flow_spare(conn) != 0 && conn->flow.rounds < ROUNDS_SOON;
+}
+
+uint8_t btl_ib_flow_in_turn(const btl_ib_conn_t *conn, uint32_t turn)
+{
+    return (uint8_t) ((conn->flow.now + turn) % btl_ib_max_u32(flow_count(conn), 1));
 }
 
 /* Takes flow `next`, or the first again behind the last one, as what was sent by the present one
@@ -50,8 +77,7 @@ static void flow_try(btl_ib_conn_t *conn, uint32_t next, uint64_t doubt_at)
 {
     btl_ib_flow_t *flow = &conn->flow;
     btl_ib_transport_t *transport = conn->route.via->transport;
-    const uint32_t spare = flow_spare(conn);
-    const uint32_t flows = transport->attr.flows + (spare != 0 ? 1u : 0);
+    const uint32_t flows = flow_count(conn);
 
     flow->doubted = true;
     if (flows <= 1) {
@@ -64,11 +90,13 @@ static void flow_try(btl_ib_conn_t *conn, uint32_t next, uint64_t doubt_at)
         flow->doubt = btl_ib_clip_u32(flow->doubt + before, UINT32_MAX);
         if (flow->now == flow->worked) { /* perhaps the answer is late only */
             flow->worked = 0;
-        } else if (flow->now == spare) {
-            transport->ops->flow_renew(transport, spare, conn->engine->clock.now);
+        } else if (flow_is_spare(conn, flow->now)) {
+            transport->ops->flow_renew(transport, flow->now, conn->engine->clock.now);
         }
     }
-    flow->unanswered |= next == flows;
+    if (next == flows) {
+        flow->rounds = (uint8_t) btl_ib_min_u32(flow->rounds + 1u, UINT8_MAX);
+    }
     flow_take(conn, next < flows ? next : 0);
     conn->engine->count.flows_tried++;
 }
@@ -134,7 +162,8 @@ void btl_ib_flow_came_by_spare(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     const uint32_t spare = flow_spare(conn);
 
     if (before != 0) {
-        flow_try(conn, spare != 0 && conn->flow.now != spare ? spare : conn->flow.now + 1u, before);
+        const bool first = spare != 0 && !flow_is_spare(conn, conn->flow.now);
+        flow_try(conn, first ? spare : conn->flow.now + 1u, before);
     }
 }
 
@@ -144,7 +173,7 @@ bool btl_ib_flow_unanswered(const btl_ib_conn_t *conn, const btl_ib_view_t *view
     const bool answers = !conn->engine->protection.ops->keyed && (view->flags & BTL_IB_FLAG_ECHO)
                          && btl_ib_seq_before(conn->loss.sample_echo, view->echo);
 
-    return conn->flow.unanswered && !answers;
+    return conn->flow.rounds > 0 && !answers;
 }
 
 /* ---- one lane of two ---- */
@@ -276,7 +305,7 @@ static void flow_tell(btl_ib_conn_t *conn)
         return;
     }
     conn->flow.unreported = false;
-    conn->flow.spare_told |= conn->flow.now == flow_spare(conn);
+    conn->flow.spare_told |= flow_is_spare(conn, conn->flow.now);
     (void) btl_ib_conn_flow_text(conn, true, usual, sizeof(usual));
     (void) btl_ib_conn_flow_text(conn, false, now, sizeof(now));
     BTL_IB_LOG(conn->engine, 1,
@@ -323,7 +352,7 @@ void btl_ib_flow_heard(btl_ib_conn_t *conn, uint32_t echo)
         flow->answered = true;
         /* The usual one was left for another before, which is no use now either. */
         flow->unreported |=
-            flow->lost >= CHECKS && flow->now == flow_spare(conn) && !flow->spare_told;
+            flow->lost >= CHECKS && flow_is_spare(conn, flow->now) && !flow->spare_told;
         flow->usual_at = conn->engine->clock.now + RETRY_AFTER;
     }
     /* What was sent a timeout later was answered, so the check should have been acknowledged. */

@@ -21,7 +21,9 @@ struct btl_ib_view;
  * policer, one link of many (ECMP). The sender of each direction finds that out for its own:
  *
  * - After two timeouts, or if a question of the peer comes again and it has not heard the answer,
- *   the next flow is tried, for all datagrams. The spare one comes last, each time by another port.
+ *   the next flow is tried, for all datagrams. The spare one comes last, and those of paths
+ *   (btl_ib_paths.h), each time by another port: of two links, one of them dead, half of the ports
+ *   of each side lead nowhere. Until all were tried probes come soon.
  * - Where flow 0 uses two lanes, and what goes by one of them is lost again and again or never
  *   acknowledged while what goes by the other is, everything takes that other one.
  * - Its first answer proves little, as the peer may have computed: all stays with the new flow, and
@@ -32,11 +34,12 @@ struct btl_ib_view;
  * What proves that a flow leads there is the peer's echo of a stamp that was sent by it.
  */
 typedef struct btl_ib_flow {
-    uint8_t now;           /* btl_ib_tx_t.flow of what is sent */
-    uint8_t left;          /* if `now` is not 0: the one that may lead nowhere; checks go by it */
-    uint8_t worked;        /* the last one other than 0 that was answered; 0: none */
-    uint8_t lost;          /* checks in a row that were lost */
-    uint8_t bulk_asked;    /* copies that asked for bulk since some was acknowledged */
+    uint8_t now;        /* btl_ib_tx_t.flow of what is sent */
+    uint8_t left;       /* if `now` is not 0: the one that may lead nowhere; checks go by it */
+    uint8_t worked;     /* the last one other than 0 that was answered; 0: none */
+    uint8_t lost;       /* checks in a row that were lost */
+    uint8_t bulk_asked; /* copies that asked for bulk since some was acknowledged */
+    uint8_t rounds;     /* times that all were tried since something was answered; 255: or more */
     uint8_t check_channel; /* of the check that is out... */
     bool on_trial : 1;     /* whether `left` leads there is being found out: echoes matter */
     bool answered : 1;     /* something that went by `now` was answered */
@@ -45,7 +48,6 @@ typedef struct btl_ib_flow {
     bool doubted : 1;      /* something sent over this route was not answered in time */
     bool unreported : 1;   /* it is to be logged that a flow was left */
     bool spare_told : 1;   /* it was logged that the spare one is used */
-    bool unanswered : 1;   /* all were tried since something was answered */
     uint32_t check_seq;    /* ...and its sequence */
     uint32_t doubt;        /* us before `since`: when what was in doubt was sent, or later */
     uint64_t since;        /* us: when `now` was taken */
@@ -62,7 +64,7 @@ static inline void btl_ib_flow_begin_route(btl_ib_flow_t *flow)
 /* Notes that something that was sent is answered, by whatever flow. */
 static inline void btl_ib_flow_answered(btl_ib_flow_t *flow)
 {
-    flow->unanswered = false;
+    flow->rounds = 0;
 }
 
 /* Sends what follows by flow `to`, for one datagram only. Returns the present one. */
@@ -73,6 +75,10 @@ static inline uint8_t btl_ib_flow_lend(btl_ib_flow_t *flow, uint8_t to)
     flow->now = to;
     return now;
 }
+
+/* Returns the flow of a question over a route that other connections may use: the present one for
+ * `turn` 0, then each in turn, as nothing but answers would tell that it is dead. */
+uint8_t btl_ib_flow_in_turn(const struct btl_ib_conn *conn, uint32_t turn);
 
 /* Sends all but bulk of other paths by flow `to`, as what goes by the usual one gets lost: checks
  * ask for the way back. */
@@ -89,6 +95,10 @@ void btl_ib_flow_asked(struct btl_ib_conn *conn, const struct btl_ib_view *view)
 /* Called when a datagram came by the peer's spare flow: takes the own spare one if it is a question
  * whose sender has not heard the last answer, as all other flows may be dead here as well. */
 void btl_ib_flow_came_by_spare(struct btl_ib_conn *conn, const struct btl_ib_view *view);
+
+/* True if some flow was not tried yet since something was answered, and there are so many that the
+ * time between probes must not double for each. */
+bool btl_ib_flow_any_untried(const struct btl_ib_conn *conn);
 
 /* True if every flow was tried since something was answered, and this datagram answers nothing. */
 bool btl_ib_flow_unanswered(const struct btl_ib_conn *conn, const struct btl_ib_view *view);

@@ -48,6 +48,7 @@ enum {
     SKIP_PROBES = 5,
     DISCONNECTED_PROBES = 12, /* after a connection of the transport ended: 0.6 s by default */
     RELIABLE_DOUBLINGS = 4,   /* of rto_max, on a reliable transport */
+    FLOW_PROBE_MOST = 16000,  /* us between two probes while there are flows to be tried */
     DOUBLINGS_MAX = 20,       /* of a timeout elsewhere: more exceed rto_max anyway */
 };
 
@@ -483,8 +484,12 @@ static uint64_t lossy_probe_timeout(const btl_ib_conn_t *conn, uint64_t timeout)
     }
     const uint32_t pause = btl_ib_pauses_expected(&conn->loss.pauses, conn->engine->clock.now);
     timeout = timeout > pause ? timeout : pause;
+    const uint64_t most = conn->identity.peer_knows && btl_ib_flow_any_untried(conn)
+                              ? btl_ib_max_u64(FLOW_PROBE_MOST, timeout)
+                              : config->rto_max;
     const uint32_t doublings = conn->loss.probes - 1;
     timeout <<= doublings < DOUBLINGS_MAX ? doublings : DOUBLINGS_MAX;
+    timeout = timeout < most ? timeout : most;
     return timeout < config->rto_max ? timeout : config->rto_max;
 }
 

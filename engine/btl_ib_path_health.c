@@ -78,7 +78,8 @@ static void try_path(btl_ib_conn_t *conn, uint64_t needed, btl_ib_trace_cause_t 
     if (!may || count > transport->attr.paths) {
         return;
     }
-    if (conn->capped.failed > 0) { /* the port that failed may lead to a slow link */
+    /* The port that failed may lead to a slow link; not if all that is short goes by it. */
+    if (conn->capped.failed > 0 && conn->flow.now != transport->attr.flows + count) {
         transport->ops->flow_renew(transport, transport->attr.flows + count,
                                    conn->engine->clock.now);
     }

@@ -231,6 +231,37 @@ void paths_of_slow_spine(sim_t *sim)
     }
 }
 
+/* So few messages at once fill no window, and no path is tried. The link that the usual flow takes
+ * dies, as routers of a fabric do not notice: of all ports of both processes half lead nowhere, so
+ * each goes on with another one, and another, until both have one of the other link. */
+void flow_of_dead_spine(sim_t *sim)
+{
+    uint32_t late = 0;
+
+    for (uint64_t seed = 1; seed <= 24; seed++) {
+        again(sim, seed);
+        begin(sim, PATHS);
+        const datagram_t usual = {
+            .src = rail_address(sim->procs[0].rails[0]),
+            .dst = rail_address(sim->procs[1].rails[0]),
+        };
+        sim->spine[0] = sim->spine[1] = (wire_t){.rate = 2 * SLOW, .queue = 1 << 20};
+        for (uint32_t i = 0; i < 4; i++) {
+            say(sim, 0, 1, LARGE, 1000)->chain = UINT32_MAX;
+        }
+        sim_run_until(sim, sim->now + SIM_MS(100));
+        const uint32_t first = sim->nmessages - 4; /* what is on its way */
+        sim->spine_dead = (int) links_spine(sim, &usual);
+        sim_run_until(sim, sim->now + SIM_S(3));
+        must_be_within(sim, "paths tried", sim_counters(sim, 0)->paths_tried, 0);
+        must_be_within(sim, "a message took ns", longest(sim, first), SIM_MS(2500));
+        late += longest(sim, first) > SIM_MS(300);
+        sim->spine_dead = -1;
+        stop(sim);
+    }
+    must_be_within(sim, "messages that took longer than 300 ms", late, 1);
+}
+
 /* A peer of a release before paths drops what comes from ports that nobody published. */
 static bool drop_unknown_ports(sim_t *sim, const datagram_t *d)
 {

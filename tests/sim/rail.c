@@ -69,6 +69,7 @@ struct rail {
     uint32_t outside;      /* that a router has for it, and leads to it */
     /* By which its spare flow leaves, and the paths behind it, and nothing gets in; 0: none yet. */
     uint32_t ports[1 + SIM_PATHS];
+    uint64_t renewed_at[1 + SIM_PATHS]; /* us */
 };
 
 #define HANDLE(address) (((btl_ib_addr_t) (address) << 8) + 0x5a)
@@ -185,9 +186,14 @@ static void rail_flow_renew(btl_ib_transport_t *t, uint32_t flow, uint64_t now)
 {
     rail_t *rail = (rail_t *) t;
     uint32_t *port = &rail->ports[flow - t->attr.flows];
+    uint64_t *renewed_at = &rail->renewed_at[flow - t->attr.flows];
     sim_t *sim = rail->sim;
     const uint32_t own = rail->address;
 
+    if (*port != 0 && now - *renewed_at < 1000000) { /* as the udp transport does */
+        return;
+    }
+    *renewed_at = now;
     rail_bind(rail, sim->addresses + rail->proc->index * sim->nrails + rail->index);
     *port = rail->address;
     sim->bound[*port] = NULL;

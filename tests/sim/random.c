@@ -134,9 +134,8 @@ static void choose_flows(sim_t *sim)
     }
 }
 
-/* In one seed of eight one flow of one process leads nowhere, in another one a pair of ports. It
- * lasts where there is one rail: a flow and a rail (or its device) that are both dead for good may
- * take more than SETTLE_MOST, because what asks over another rail asks by its usual flow. */
+/* In one seed of eight one flow of one process leads nowhere, in another one a pair of ports; in
+ * half of these for good, whatever becomes of rails. */
 static void kill_flow(sim_t *sim)
 {
     const uint64_t bits = flow_bits(sim);
@@ -146,7 +145,7 @@ static void kill_flow(sim_t *sim)
         fault_t *fault =
             fault_add(sim, pair ? F_PAIR : F_FLOW, 0, SIM_NEVER, 0, bits / 8 % (pair ? 2 : 3));
         fault->src = (int) (bits / 32 % sim->nprocs);
-        fault->lasts = sim->nrails == 1 && bits >> 32 & 1;
+        fault->lasts = bits >> 32 & 1;
     }
 }
 

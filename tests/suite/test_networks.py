@@ -80,11 +80,12 @@ class Network:
             self.ip(host, f"route add 10.94.9.{3 - end}/32 src 10.94.9.{end} "
                     + " ".join(f"nexthop via 10.94.{link}.{3 - end} dev ecmp{link}" for link in (0, 1)))
 
-    def ports_by(self, link):
-        """The first of 32 ports of which the lanes of the first host take that link."""
+    def ports_by(self, link, hosts=1):
+        """The first of 32 ports of which the lanes of the first host, or of both, take that link."""
         for first in range(20000, 30000, 32):
-            ways = [self.inside(self.hosts[0], "ip", "route", "get", "10.94.9.2", "from", "10.94.9.1", "ipproto",
-                                "udp", "sport", str(port), "dport", str(port)) for port in (first, first + 1)]
+            ways = [self.inside(self.hosts[end], "ip", "route", "get", f"10.94.9.{2 - end}", "from",
+                                f"10.94.9.{end + 1}", "ipproto", "udp", "sport", str(port), "dport", str(port))
+                    for end in range(hosts) for port in (first, first + 1)]
             if all(f"dev ecmp{link}" in way for way in ways):
                 return first
         raise AssertionError(f"no ports lead to ecmp{link}: {ways}")
@@ -309,6 +310,33 @@ def test_ecmp_slow(network, tmp_path):
         print(f"udp_flows {flows}: {rates[flows]:.1f} MB/s, "
               + ", ".join(f"{name} {counters[name]}" for name in ("paths_tried", "paths_kept", "paths_renewed")))
     assert rates[4] > 2 * rates[1]  # by a path, or by another usual flow if nothing is answered for long
+
+
+@pytest.mark.called("networks/ecmp-dead")
+def test_ecmp_dead(network):
+    """The link that the usual ports of both hosts take by ECMP dies in mid-job, and no route is withdrawn. So few messages
+    at once fill no window, so there is one path: what leaves there looks for another port."""
+    network.join_twice((300, 300))
+
+    def carried():
+        links = json.loads(network.inside(network.hosts[0], "ip", "-json", "-s", "link", "show", "ecmp1"))
+        return links[0]["stats64"]["tx"]["bytes"]
+
+    def kill():
+        deadline = time.monotonic() + 60
+        while carried() < 30e6:
+            assert time.monotonic() < deadline, "no long messages leave by ecmp1"
+            time.sleep(0.2)
+        return [network.drop(host, 'iifname "ecmp1"') for host in network.hosts]
+
+    output, ends = in_mid_job(lambda: network.job(
+        network.mpi.program("mixed"), "bulk=65536", "depth=4", "seconds=6", if_include="any0",
+        port_min=network.ports_by(1, hosts=2), port_range=32), kill)
+    dropped = [end() for end in ends]
+    late, rate, gap = figures_of_mixed(output)
+    print(f"{dropped} datagrams dropped, {1e3 * rate:.1f} MB/s, longest pause {gap} ms")
+    assert "OK mixed" in output and all(dropped)
+    assert gap < most_of_gap(late), output
 
 
 @pytest.mark.called("networks/ecn-off")

@@ -5,6 +5,7 @@
 
 /* What acknowledgements say, as whoever gets them reads it. */
 
+#include <stdio.h>
 #include <string.h>
 
 #include "btl_ib_ack_send.h"
@@ -425,6 +426,34 @@ TEST(it_is_short)
     assert_int_equal(bench->wire.count, 1);
     assert_in_range(bench->wire.first->size, BTL_IB_SEGMENT_SMALL / 2, BTL_IB_SEGMENT_SMALL);
     assert_int_equal(conn->ack.due, 1); /* so many ranges do not fit */
+    bench_clear(&bench->wire);
+    end(bench);
+}
+
+/* Four short ACKs leave at once, where more channels have something to tell. */
+TEST(no_more_than_four)
+{
+    char queues[160] = "";
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < BTL_IB_QUEUES_MAX; i++) {
+        used += (size_t) snprintf(queues + used, sizeof(queues) - used, "%sP,%u,8",
+                                  i > 0 ? ":" : "", 104 + 16 * i);
+    }
+    bench = new_bench();
+    use_queues(bench, queues);
+    acquaint(bench);
+    conn = bench_conn(bench, 0, 1);
+    for (uint32_t i = 0; i < BTL_IB_QUEUES_MAX; i++) {
+        conn->rx[i].credit.used++;
+    }
+    btl_ib_ack_tx_set_pending(conn, BTL_IB_QUEUES_MAX - 1, false);
+    assert_true(btl_ib_ack_send(conn, 0));
+    assert_int_equal(bench->wire.count, 4);
+    assert_int_equal(conn->ack.due, 1u << (BTL_IB_QUEUES_MAX - 1)); /* that is not told yet */
+    assert_int_equal(conn->rx[0].credit.told, conn->rx[0].credit.limit);
+    const btl_ib_credit_t *last = &conn->rx[BTL_IB_QUEUES_MAX - 1].credit;
+    assert_int_not_equal(last->told, last->limit);
     bench_clear(&bench->wire);
     end(bench);
 }

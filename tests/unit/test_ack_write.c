@@ -246,6 +246,7 @@ TEST_WITH(several_channels, set_up, tear_down)
     assert_true(filled.all);
     assert_int_equal(conn->ack.due, 0);
     assert_true(told[1] && told[3] && told[5]);
+    assert_int_equal(conn->rx[CHANNEL].ack.unreported, 0);
     assert_true(btl_ib_list_empty(&conn->ack.link));
 }
 
@@ -262,6 +263,7 @@ TEST_WITH(what_got_rnr, set_up, tear_down)
     arrive(2);
     assert_false(btl_ib_ack_tx_has_rnr(conn));
     refuse(CHANNEL, 7);
+    assert_true(btl_ib_ack_tx_has_rnr(conn));
     refuse(CHANNEL, 3);
     refuse(CHANNEL, 4);
     assert_true(btl_ib_ack_tx_has_rnr(conn));
@@ -458,6 +460,30 @@ TEST(no_more_than_four)
     end(bench);
 }
 
+/* Without memory for a segment nothing is told, and that is counted. */
+TEST_WITH(no_memory_for_it, set_up, tear_down)
+{
+    btl_ib_pool_t *pool = &conn->rail->pool;
+    btl_ib_segment_t *taken[4096];
+    const uint32_t limit = pool->limit;
+    uint32_t count = 0;
+
+    pool->limit = pool->kind[0].made;
+    while (count < 4096 && (taken[count] = btl_ib_pool_get(pool, 64)) != NULL) {
+        count++;
+    }
+    btl_ib_ack_tx_set_pending(conn, CHANNEL, false);
+    assert_false(btl_ib_ack_send(conn, 0));
+    assert_int_equal(conn->engine->count.blocked_memory, 1);
+    assert_int_equal(conn->ack.due, 1u << CHANNEL);
+    while (count > 0) {
+        btl_ib_pool_put(taken[--count]);
+    }
+    pool->limit = limit;
+    assert_true(btl_ib_ack_send(conn, 0));
+    bench_clear(&bench->wire);
+}
+
 /* A rail that takes nothing now is not tried again in the same turn. */
 TEST_WITH(full_rails_wait, set_up, tear_down)
 {
@@ -473,9 +499,9 @@ TEST_WITH(full_rails_wait, set_up, tear_down)
     bench_clear(&bench->wire);
 }
 
-/* Whether an ACK that is due at once leaves in a turn that received something, when so many
- * segments are unacknowledged. */
-static bool leaves(uint32_t count)
+/* Whether an ACK that is urgent leaves in a turn that received something, when so many segments are
+ * unacknowledged, and its delay is over in so many us. */
+static bool leaves(uint32_t count, uint64_t after)
 {
     btl_ib_engine_t *engine = conn->engine;
     const uint64_t before = engine->count.sent_acks;
@@ -484,6 +510,7 @@ static bool leaves(uint32_t count)
     btl_ib_ack_tx_settled(&conn->ack, UINT32_MAX);
     btl_ib_ack_tx_set_pending(conn, CHANNEL, true);
     conn->ack.count = count;
+    conn->ack.at = engine->clock.now + after;
     btl_ib_ack_turn(engine, false);
     return engine->count.sent_acks > before;
 }
@@ -502,13 +529,15 @@ TEST(bulk_carries_it)
     const uint32_t two = 2 * conn->cc.gso_segments;
     window = &conn->rx[CHANNEL].window;
     base = window->next;
-    assert_true(leaves(1)); /* there is no bulk */
+    assert_true(leaves(1, 9)); /* there is no bulk */
     bench_send(bench, 0, 1, 60000, 1);
-    assert_false(leaves(1));
-    assert_false(leaves(two - 1));
-    assert_true(leaves(two));
+    assert_false(leaves(1, 9));
+    assert_false(leaves(1, 1));
+    assert_true(leaves(1, 0));
+    assert_false(leaves(two - 1, 9));
+    assert_true(leaves(two, 9));
     arrive(2); /* something may be lost */
-    assert_true(leaves(1));
+    assert_true(leaves(1, 9));
     btl_ib_ack_tx_settled(&conn->ack, UINT32_MAX);
     end(bench);
 }

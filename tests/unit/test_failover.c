@@ -156,6 +156,40 @@ TEST_WITH(others_are_asked, set_up_two, tear_down)
     assert_int_equal(sent_by(1, 1), 1);
 }
 
+static uint32_t asked_for;
+
+static void note_alternatives(void *context, btl_ib_conn_t *conn)
+{
+    asked_for++;
+}
+
+/* Other pairs of rails are asked for once, after two probes and a quarter of a second. */
+TEST_WITH(others_are_asked_for, set_up_two, tear_down)
+{
+    const btl_ib_engine_ops_t *const before = engine->ops;
+    btl_ib_engine_ops_t ops = *before;
+
+    bench->now += SECOND;
+    bench_turn(bench, 0);
+    ops.alternatives = note_alternatives;
+    engine->ops = &ops;
+    asked_for = 0;
+    assert_false(silent(1, 250000));
+    assert_false(silent(2, 250000 - 1));
+    home->draining = true;
+    assert_false(silent(2, 250000));
+    home->draining = false;
+    engine->turn.async = true;
+    assert_false(silent(2, 250000));
+    engine->turn.async = false;
+    assert_int_equal(asked_for, 0);
+    assert_false(silent(2, 250000));
+    assert_int_equal(asked_for, 1);
+    assert_false(silent(3, 250000));
+    assert_int_equal(asked_for, 1);
+    engine->ops = before;
+}
+
 /* The connection goes by one that heard the peer since, which is told so. */
 TEST_WITH(goes_by_one_that_heard, set_up_two, tear_down)
 {

@@ -115,7 +115,9 @@ TEST_WITH(down_for_too_long, set_up_three, tear_down)
 
 TEST_WITH(down_for_more_than_its_link, set_up_three, tear_down)
 {
+    engine->work.waits = false;
     assert_false(happens(BTL_IB_EVENT_DOWN, 0, ENODEV));
+    assert_true(engine->work.waits);
     assert_true(first->health.failed && first->health.down);
     assert_int_equal(first->health.error, ENODEV);
     goes_by(second, NULL);
@@ -322,6 +324,66 @@ TEST_WITH(found_another_address, set_up_three, tear_down)
     (void) looked(pause);
     assert_int_equal(bench->wire.count, 0);
     assert_int_equal(first->moves.asks, 0);
+    first->transport->ops = before;
+}
+
+static const btl_ib_conn_t *reported;
+static uint32_t reports;
+
+static void note_unanswered(void *context, btl_ib_conn_t *conn)
+{
+    reported = conn;
+    reports++;
+}
+
+/* Whether that is told of a connection which does not answer at the new address. */
+static bool is_told(void)
+{
+    const uint32_t before = reports;
+
+    btl_ib_rail_look(first);
+    return reports > before;
+}
+
+/* A peer that does not answer there, and is waited for, is told of once, after a while. */
+TEST_WITH(unanswered_there, set_up_three, tear_down)
+{
+    const btl_ib_transport_ops_t *const before = first->transport->ops;
+    const btl_ib_engine_ops_t *const ops_before = engine->ops;
+    btl_ib_transport_ops_t transport_ops = *before;
+    btl_ib_engine_ops_t ops = *ops_before;
+    btl_ib_conn_t *conn = pair[0][0];
+
+    transport_ops.rebind = rebind;
+    moves = false;
+    first->transport->ops = &transport_ops;
+    engine->ops = &ops;
+    conn->validation.valid = false;
+    conn->identity.contacted = true;
+    conn->loss.blocked_since = 1;
+    first->moves.changed_at = engine->clock.awake - engine->config.unanswered_after;
+    assert_false(is_told()); /* nobody asked for it */
+    ops.moved_unanswered = note_unanswered;
+    first->moves.changed_at++;
+    assert_false(is_told());
+    first->moves.changed_at--;
+    engine->turn.async = true;
+    assert_false(is_told());
+    engine->turn.async = false;
+    conn->loss.blocked_since = 0; /* nothing waits for it */
+    assert_false(is_told());
+    conn->loss.blocked_since = 1;
+    conn->validation.valid = true;
+    assert_false(is_told());
+    conn->validation.valid = false;
+    assert_true(btl_ib_route_take(conn, pair[1][1]));
+    assert_false(is_told()); /* it goes another way */
+    assert_true(btl_ib_route_take(conn, conn));
+    assert_true(is_told());
+    assert_ptr_equal(reported, conn);
+    assert_false(is_told());
+    conn->loss.blocked_since = 0;
+    engine->ops = ops_before;
     first->transport->ops = before;
 }
 

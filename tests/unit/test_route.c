@@ -257,6 +257,17 @@ TEST_WITH(taken_and_left, set_up, chains_are_whole)
     assert_ptr_equal(conn->route.queues, conn->peer_queues);
 }
 
+/* A rail that stands by is used once a connection is made for it, not by others. */
+TEST_WITH(used_again, set_up, chains_are_whole)
+{
+    btl_ib_engine_rail_stands_by(engine, 0);
+    btl_ib_engine_rail_stands_by(engine, 1);
+    assert_true(engine->work.waits);
+    (void) make(2, 1, 0);
+    assert_true(engine->rails[0]->use.stands_by);
+    assert_false(engine->rails[1]->use.stands_by);
+}
+
 /* A router's address takes the place of the one that was published, and may give it back. */
 TEST_WITH(rewritten, set_up, chains_are_whole)
 {

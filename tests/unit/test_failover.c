@@ -7,6 +7,7 @@
  */
 
 #include <errno.h>
+#include <string.h>
 
 #include "btl_ib_failover.h"
 #include "btl_ib_loss.h"
@@ -264,6 +265,27 @@ TEST_WITH(unusable, set_up_two, tear_down)
     assert_true(silent(0, 0));
     assert_ptr_equal(home->route.via, engine->rails[1]);
     engine->rails[0]->health.down = false;
+}
+
+/* Each rail is tried, the next one first. */
+TEST_WITH(a_third_rail, set_up_two, tear_down)
+{
+    static bench_rail_t third;
+    btl_ib_queue_table_t queues;
+    btl_ib_queues_error_t error;
+
+    third = bench->hosts[0].rails[1];
+    memset(third.refs, 0, sizeof(third.refs));
+    assert_int_equal(btl_ib_queues_parse(bench->hosts[0].queues, &queues, &error), 0);
+    assert_int_equal(btl_ib_engine_add_rail(engine, &third.base, &queues), 2);
+    btl_ib_conn_t *by_third = make(1, 2, 0);
+    by_third->validation.valid = true;
+    engine->rails[1]->health.down = true;
+    assert_true(btl_ib_failover(home));
+    assert_ptr_equal(home->route.via, engine->rails[2]);
+    assert_true(btl_ib_failover(home)); /* from there on */
+    assert_ptr_equal(home->route.via, engine->rails[0]);
+    engine->rails[1]->health.down = false;
 }
 
 /* ---- refusals ---- */

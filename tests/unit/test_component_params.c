@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include "lone_peer.h"
 
 static btl_ib_transport_ops_t ops;
@@ -73,7 +76,7 @@ TEST(turn_receives_poll_burst)
     network.left = 0;
 }
 
-/* ---- drain_ms ---- */
+/* ---- a process that never answers ---- */
 
 /* Adds a process that never answers, and sends it a message. */
 static btl_ib_endpoint_t *add_silent_peer(void)
@@ -95,6 +98,34 @@ static uint64_t leave_silent_peer(btl_ib_endpoint_t *endpoint)
     assert_null(btl_ib_endpoint_next(NULL));
     return btl_ib_now() - began;
 }
+
+/* ---- the progress thread ---- */
+
+/* It sleeps while nothing is due, and is woken by a message that may have to be sent again. */
+TEST(thread_is_woken_for_what_is_due)
+{
+    btl_ib_progress_thread_t *thread = &mca_btl_ib_component.progress_thread;
+    btl_ib_endpoint_t *endpoint;
+    uint64_t woken;
+
+    (void) btl_ib_progress_thread_attach(thread, mca_btl_ib_component.engine);
+    thread->started = true;
+    thread->wake_fd = eventfd(0, EFD_NONBLOCK);
+    assert_true(thread->wake_fd >= 0);
+    thread->asleep = true;
+    make_turn(btl_ib_now());
+    assert_true(thread->asleep);
+    assert_true(read(thread->wake_fd, &woken, sizeof(woken)) < 0);
+    endpoint = add_silent_peer();
+    assert_false(thread->asleep);
+    assert_int_equal(read(thread->wake_fd, &woken, sizeof(woken)), sizeof(woken));
+    close(thread->wake_fd);
+    thread->started = false;
+    mca_btl_ib_component.params.drain_ms = 0;
+    (void) leave_silent_peer(endpoint);
+}
+
+/* ---- drain_ms ---- */
 
 TEST(leaving_waits_drain_ms)
 {

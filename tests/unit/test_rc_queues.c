@@ -215,6 +215,18 @@ RC_TEST(no_standstill)
     }
 }
 
+/* Senders ask again soon where a peer's buffers may have run out, which only shared ones can;
+ * rdma_cm would leave it at 655 ms. */
+RC_TEST(senders_ask_again_soon)
+{
+    params.rc.rnr_timer = 9;
+    for (int shared = 0; shared < 2; shared++) {
+        open_with_queue((btl_ib_open_queue_t){.num = 40, .shared = shared == 1});
+        connect_sides(0, 1, 1);
+        assert_int_equal(fake.rnr_timer, shared == 1 ? 9 : 0);
+    }
+}
+
 /* S: `init` at first; with fewer than `limit` posted twice as many, up to `num`, and memory with
  * them. */
 RC_TEST(init_and_limit)

@@ -263,6 +263,42 @@ TEST(fragments_take_the_smaller_buffer)
     }
 }
 
+/* Up to a limit, and the room for headers beyond it. */
+TEST(fragments_of_exact_sizes)
+{
+    static const struct {
+        size_t size;
+        bool eager_larger, from_eager, from_max;
+    } rows[] = {
+        {4096 + BTL_IB_HEADER_ROOM, false, true, false},
+        {4096 + BTL_IB_HEADER_ROOM + 1, false, false, true},
+        {LONG + BTL_IB_HEADER_ROOM, false, false, true},
+        {LONG + BTL_IB_HEADER_ROOM + 1, false, false, false}, /* none is that large */
+        {LONG + BTL_IB_HEADER_ROOM, true, false, true},
+        {LONG + BTL_IB_HEADER_ROOM + 1, true, true, false},
+        {2 * LONG + BTL_IB_HEADER_ROOM, true, true, false},
+        {2 * LONG + BTL_IB_HEADER_ROOM + 1, true, false, false},
+        {BTL_IB_HEADER_ROOM, false, false, false}, /* that of headers */
+    };
+    mca_btl_base_module_t *btl = &module->super;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        make_lists(0, 1, -1);
+        btl->btl_eager_limit = rows[i].eager_larger ? 2 * LONG : 4096;
+        mca_btl_base_descriptor_t *des =
+            btl->btl_alloc(btl, NULL, MCA_BTL_NO_ORDER, rows[i].size, 0);
+        const bool from_header = rows[i].size <= BTL_IB_HEADER_ROOM;
+        assert_int_equal(des != NULL, rows[i].from_eager || rows[i].from_max || from_header);
+        assert_int_equal(module->frags.header.items.fl_num_allocated, from_header);
+        assert_int_equal(module->frags.eager.items.fl_num_allocated, rows[i].from_eager);
+        assert_int_equal(made(), rows[i].from_max);
+        if (des != NULL) {
+            btl->btl_free(btl, des);
+        }
+        free_lists();
+    }
+}
+
 /* ---- calls that poll ---- */
 
 /* As after a long time without anything: many calls go by until one polls. */

@@ -187,6 +187,63 @@ TEST(expected)
     delete_from_both(endpoints);
 }
 
+/* ---- long operations ---- */
+
+enum { PART = 128 << 10 }; /* bytes of a part, at least */
+
+static void ignore_end(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                       void *local_address, mca_btl_base_registration_handle_t *local_handle,
+                       void *context, void *cbdata, int status)
+{
+}
+
+/* Into how many parts a get of `size` bytes is divided, for rails of such bandwidths. */
+static uint64_t parts_of_get(size_t size, uint32_t first, uint32_t other, bool other_leaves)
+{
+    static uint8_t memory[4 * PART];
+    const btl_ib_counters_t *counters = btl_ib_engine_counters(mca_btl_ib_component.engine);
+    const uint64_t before = counters->started_gets;
+    mca_btl_base_module_t *btl = &module->super;
+    mca_btl_base_registration_handle_t *handle;
+    btl_ib_endpoint_t *endpoints[2];
+
+    assert_true(size <= sizeof(memory));
+    assert_int_equal(btl_ib_rdma_init(module), OPAL_SUCCESS);
+    assert_int_equal(btl_ib_rdma_init(second), OPAL_SUCCESS);
+    assert_int_equal(btl_ib_register_init(module), OPAL_SUCCESS);
+    btl->btl_get_limit = SIZE_MAX;
+    btl->btl_bandwidth = first;
+    second->super.btl_bandwidth = other;
+    add_to_both(endpoints);
+    for (int i = 0; i < 2; i++) {
+        peer_answers(endpoints[i]->conn);
+    }
+    endpoints[1]->closing = other_leaves;
+    handle = btl->btl_register_mem(btl, endpoints[0], memory, size, MCA_BTL_REG_FLAG_ACCESS_ANY);
+    assert_non_null(handle);
+    assert_int_equal(btl->btl_get(btl, endpoints[0], memory, (uintptr_t) memory, handle, handle,
+                                  size, 0, 0, ignore_end, NULL, NULL),
+                     OPAL_SUCCESS);
+    assert_int_equal(btl->btl_deregister_mem(btl, handle), OPAL_SUCCESS);
+    delete_from_both(endpoints);
+    OBJ_DESTRUCT(&module->memory);
+    OBJ_DESTRUCT(&module->rdma.ops);
+    OBJ_DESTRUCT(&second->rdma.ops);
+    return counters->started_gets - before;
+}
+
+/* By the bandwidths of rails, where each gets enough to be worth it. */
+TEST(long_gets_are_divided)
+{
+    assert_int_equal(parts_of_get(2 * PART, 100, 100, false), 2);
+    assert_int_equal(parts_of_get(2 * PART - 1, 100, 100, false), 1);
+    assert_int_equal(parts_of_get(4 * PART, 300, 100, false), 2);
+    assert_int_equal(parts_of_get(4 * PART - 1, 300, 100, false), 1);
+    assert_int_equal(parts_of_get(4 * PART - 1, 100, 300, false), 2);
+    assert_int_equal(parts_of_get(4 * PART, 90, 310, false), 1); /* too little is left */
+    assert_int_equal(parts_of_get(4 * PART, 100, 100, true), 1);
+}
+
 /* ---- processes that cannot be reached ---- */
 
 TEST(versions_differ)

@@ -17,11 +17,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Transports of the test in place of those that were built, and whether ports are active. */
+/* Transports of the test in place of those that were built, whether ports are active, and where
+ * devices are. */
 static const btl_ib_transport_type_t *types[8];
 static bool ports_active;
+static const char *open_topology(btl_ib_topology_t *topology, void *shared);
+static btl_ib_device_place_t find_place(const btl_ib_topology_t *topology, const char *name,
+                                        const char *interface);
 #define btl_ib_transport_types types
 #define btl_ib_rdma_active()   ports_active
+#define btl_ib_topology_open   open_topology
+#define btl_ib_topology_find   find_place
 #include "btl_ib_open_devices.c" /* with these */
 
 #include "memory_transport.h"
@@ -149,6 +155,24 @@ TYPE(UDP, "udp", NULL);
 TYPE(OFI, "ofi", NULL);
 
 /* ---- a host ---- */
+
+static int topologies; /* that were read */
+
+static const char *open_topology(btl_ib_topology_t *topology, void *shared)
+{
+    *topology = (btl_ib_topology_t){.tree = NULL};
+    topologies++;
+    return NULL;
+}
+
+/* Devices far0, far1 ... are at another node. */
+static btl_ib_device_place_t find_place(const btl_ib_topology_t *topology, const char *name,
+                                        const char *interface)
+{
+    const bool far = strncmp(name, "far", 3) == 0;
+
+    return (btl_ib_device_place_t){.node = far, .distance = far ? 21 : 10};
+}
 
 /* Adds a device with an address in a network of its own. */
 static btl_ib_device_t *add(int kind, const char *name)
@@ -585,6 +609,60 @@ HOST_TEST(other_addresses)
     expect("udp/eth0 udp/eth1 udp/a udp/b");
     params.max_btls = 1;
     expect("udp/eth0 udp/a");
+}
+
+/* ---- near devices ---- */
+
+/* Of one network the near ones are used, or all, and near ones first. The topology is read only
+ * where there is a choice. */
+HOST_TEST(near_ones)
+{
+    add(UDP, "far0")->prefix_bits = 8;
+    add(UDP, "eth1")->prefix_bits = 8;
+    topologies = 0;
+    params.locality = "ignore";
+    expect("udp/far0 udp/eth1");
+    assert_int_equal(topologies, 0);
+    params.locality = "rank";
+    expect("udp/eth1 udp/far0");
+    assert_int_equal(topologies, 1);
+    params.locality = "near";
+    expect("udp/eth1");
+    assert_int_equal(topologies, 2);
+    expect_rejected("udp/far0", "farther than eth1: distance 21 instead of 10");
+    fakes[UDP].device[0].bandwidth = 100; /* it is faster */
+    expect("udp/eth1 udp/far0");
+    fakes[UDP].device[0].bandwidth = 0;
+    fakes[UDP].device[0].prefix_bits = fakes[UDP].device[1].prefix_bits = 24;
+    expect("udp/eth1 udp/far0"); /* each leads somewhere else */
+    fakes[UDP].open_error[1] = EPERM;
+    fakes[UDP].device[0].prefix_bits = fakes[UDP].device[1].prefix_bits = 8;
+    expect("udp/far0"); /* rather than none */
+    topologies = 0;
+    fakes[UDP].count = 1;
+    expect("udp/far0");
+    assert_int_equal(topologies, 0);
+}
+
+/* Link-local addresses say nothing of networks, nor do devices without an address. */
+HOST_TEST(networks)
+{
+    params.locality = "near";
+    add(UDP, "far0");
+    add(UDP, "eth1");
+    for (int i = 0; i < 2; i++) {
+        struct sockaddr_in *ip = (struct sockaddr_in *) (void *) &fakes[UDP].device[i].ip;
+
+        ip->sin_addr.s_addr = htonl(0xa9fe0001u + (uint32_t) i); /* 169.254.0.1 */
+        fakes[UDP].device[i].prefix_bits = 16;
+    }
+    expect("udp/eth1 udp/far0");
+    fakes[UDP].count = 0;
+    add(RC, "far0")->ip.ss_family = AF_UNSPEC;
+    add(RC, "mlx1")->ip.ss_family = AF_UNSPEC;
+    expect("rc/mlx1"); /* they may all be of one */
+    fakes[RC].device[1].ip.ss_family = AF_INET;
+    expect("rc/mlx1 rc/far0");
 }
 
 /* ---- queues ---- */

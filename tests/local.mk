@@ -220,6 +220,7 @@ unit_tests += \
     tests/unit/test_two_receivers \
     tests/unit/test_memory_handle \
     tests/unit/test_module \
+    tests/unit/test_ompi_compat \
     tests/unit/test_open_devices \
     tests/unit/test_osc_lock \
     tests/unit/test_osc_ranks \
@@ -448,6 +449,10 @@ tests_unit_test_module_SOURCES = tests/unit/test_module.c
 tests_unit_test_module_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_module_CFLAGS = $(opal_test_cflags)
 tests_unit_test_module_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
+tests_unit_test_ompi_compat_SOURCES = tests/unit/test_ompi_compat.c
+tests_unit_test_ompi_compat_CPPFLAGS = $(opal_test_cppflags)
+tests_unit_test_ompi_compat_CFLAGS = $(opal_test_cflags)
+tests_unit_test_ompi_compat_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
 tests_unit_test_open_devices_SOURCES = tests/unit/test_open_devices.c
 tests_unit_test_open_devices_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_open_devices_CFLAGS = $(opal_test_cflags)

@@ -217,4 +217,23 @@ TEST(samples)
     assert_int_equal(unlink(NAME), 0);
 }
 
+/* What a device counted stays when it is removed, and its memory is not read any more. */
+TEST(removed_device)
+{
+    bench_t *bench = begin_counting(false, strdup(NAME));
+    btl_ib_registration_cache_t cache = {.counts = {.hits = 5, .misses = 6}};
+
+    btl_ib_stats_add_device(&stats, 1, &cache);
+    assert_int_equal(btl_ib_stats_file_last(&stats, 0), 0);
+    assert_int_equal(count("\"registration_hits\": 5, \"registration_misses\": 6"), 2);
+    cache.counts.hits = 7;
+    btl_ib_stats_remove_device(&stats, 1);
+    cache.counts.hits = cache.counts.misses = 99;
+    assert_int_equal(btl_ib_stats_file_last(&stats, 0), 0);
+    assert_int_equal(count("\"registration_hits\": 7, \"registration_misses\": 6"), 2);
+    btl_ib_stats_end(&stats);
+    end(bench);
+    assert_int_equal(unlink(NAME), 0);
+}
+
 UNIT_MAIN(NULL, NULL)

@@ -123,6 +123,31 @@ TEST(nobody_is_there)
     delete_peer(endpoint);
 }
 
+/* Messages of a process that was not added yet are delivered, whether there are threads or not. */
+TEST(not_added_yet)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    const opal_process_name_t name = name_of(PEER);
+    uint32_t data[4] = {0};
+    btl_ib_conn_t *conn;
+
+    btl_ib_lock();
+    btl_ib_endpoint_expect(&name, published);
+    conn = btl_ib_conn_find(component->engine, 0, btl_ib_name_pack(name), 0);
+    assert_non_null(conn);
+    assert_null(btl_ib_conn_user(conn));
+    mca_btl_base_active_message_trigger[TAG].cbfunc = receive;
+    received = 0;
+    for (int threads = 0; threads < 2; threads++) {
+        (void) opal_set_using_threads(threads == 1);
+        btl_ib_engine_ops.deliver(component, conn, TAG, data, sizeof(data));
+        assert_int_equal(received, 1 + threads);
+    }
+    (void) opal_set_using_threads(false);
+    btl_ib_unlock();
+    delete_peer(add_peer());
+}
+
 /* ---- a lost process ---- */
 
 static uint32_t told, watched;

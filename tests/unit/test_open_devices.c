@@ -663,6 +663,13 @@ HOST_TEST(networks)
     expect("rc/mlx1"); /* they may all be of one */
     fakes[RC].device[1].ip.ss_family = AF_INET;
     expect("rc/mlx1 rc/far0");
+    fakes[RC].count = 0;
+    add(UDP, "eth0");
+    add(UDP, "far1");
+    add(UDP, "eth2");
+    add(UDP, "far3");
+    fakes[UDP].device[3].ip = fakes[UDP].device[2].ip;
+    expect("udp/eth0 udp/eth2 udp/far1");
 }
 
 /* ---- queues ---- */

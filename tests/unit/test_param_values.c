@@ -293,6 +293,12 @@ TEST(test_shares)
         assert_non_null(btl_ib_value_bytes_or_share(nonsense[i], &value, &is_share));
         assert_int_equal(value, 77);
     }
+    assert_string_equal(
+        btl_ib_value_bytes_or_share("1111111111111111111111111111111%", &value, &is_share),
+        "it is too large"); /* 32 bytes */
+    assert_string_equal(
+        btl_ib_value_bytes_or_share("11111111111111111111111111111111%", &value, &is_share),
+        "it is too long");
 }
 
 /* A setting of openib, usnic or GASNet means what it meant, and nothing else is touched. */

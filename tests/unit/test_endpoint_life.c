@@ -148,6 +148,25 @@ TEST(not_added_yet)
     delete_peer(add_peer());
 }
 
+/* While a message is delivered its endpoint is kept, and not for longer. */
+TEST(endpoint_is_kept_for_callbacks)
+{
+    btl_ib_endpoint_t *endpoint = add_peer();
+    const int references = endpoint->super.super.obj_reference_count;
+    uint32_t data[4] = {0};
+
+    btl_ib_lock();
+    mca_btl_base_active_message_trigger[TAG].cbfunc = receive;
+    for (int threads = 0; threads < 2; threads++) {
+        (void) opal_set_using_threads(threads == 1);
+        btl_ib_engine_ops.deliver(&mca_btl_ib_component, endpoint->conn, TAG, data, sizeof(data));
+        assert_int_equal(endpoint->super.super.obj_reference_count, references);
+    }
+    (void) opal_set_using_threads(false);
+    btl_ib_unlock();
+    delete_peer(endpoint);
+}
+
 /* ---- a lost process ---- */
 
 static uint32_t told, watched;

@@ -74,6 +74,36 @@ static uint64_t takes(const btl_ib_transport_type_t *type, const btl_ib_device_p
     return estimate.all[BTL_IB_ESTIMATE_PROCESS].held;
 }
 
+/* Fragments lie in whole cache lines: of such sizes nothing is added. */
+TEST(fragments)
+{
+    const btl_ib_transport_type_t *type = type_of("udp", NULL);
+    btl_ib_memory_estimate_t estimate = {.count = 0};
+    btl_ib_device_plan_t plan;
+    uint64_t held = 0;
+
+    plan_for("P,256,128:S,1472,256", &udp, &plan);
+    params.free_list_num = 10;
+    for (size_t odd = 0; odd < 2; odd++) {
+        const btl_ib_process_sizes_t some = {
+            .params = &params, .limits = &limits, .fragment = 512 + odd};
+        const uint64_t line = (uint64_t) opal_cache_line_size;
+
+        estimate = (btl_ib_memory_estimate_t){.count = 0};
+        btl_ib_device_memory_estimate(&some, type, &plan, PEERS, &estimate);
+        held = 0;
+        for (uint32_t i = 0; i < estimate.count; i++) {
+            if (strcmp(estimate.part[i].what, "fragments, 10 of each size") == 0) {
+                held = estimate.part[i].bytes.held;
+            }
+        }
+        assert_int_equal(512 % line, 0);
+        assert_int_equal(held,
+                         10 * (3 * (512 + odd * line) + BTL_IB_EAGER_BY_DATAGRAMS + (64 << 10)));
+    }
+    params.free_list_num = 0;
+}
+
 static int query_too_small(const btl_ib_device_t *device, uint32_t mtu,
                            btl_ib_transport_attr_t *attr)
 {

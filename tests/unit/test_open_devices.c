@@ -746,4 +746,33 @@ HOST_TEST(transports_text)
     assert_false(btl_ib_any_transport(&params));
 }
 
+static void describe_verbs(bool load, char *out, size_t size)
+{
+    snprintf(out, size, "libibverbs%s", load ? ", loaded" : "");
+}
+
+static void describe_ofi(bool load, char *out, size_t size)
+{
+    snprintf(out, size, "libfabric%s", load ? ", loaded" : "");
+}
+
+/* Each library once, though transports share one. */
+HOST_TEST(library_text)
+{
+    btl_ib_transport_type_t copies[4];
+    char text[4][64];
+
+    for (int i = 0; i < 4; i++) {
+        copies[i] = *types[i];
+        copies[i].library = i < 2 ? describe_verbs : i == 3 ? describe_ofi : NULL;
+        types[i] = &copies[i];
+    }
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(btl_ib_library_text(i, i == 3, text[i], sizeof(text[i])),
+                         i == 0 || i == 3);
+    }
+    assert_string_equal(text[0], "libibverbs");
+    assert_string_equal(text[3], "libfabric, loaded");
+}
+
 UNIT_MAIN(NULL, NULL)

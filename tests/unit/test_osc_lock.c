@@ -104,6 +104,24 @@ TEST_WITH(test_holder_gets_it, setup, NULL)
     }
 }
 
+/* Only EXCLUSIVE in place of a 0 takes it: not another value, nor in place of another one, nor an
+ * atomic of another kind. */
+TEST_WITH(test_other_atomics_take_nothing, setup, NULL)
+{
+    swap(0, 0, 0, 5);
+    values[0] = EXCLUSIVE;
+    assert_int_equal(wait_shared(0, 0, 100), 0);
+    values[2] = 5;
+    swap(0, 2, 5, EXCLUSIVE);
+    assert_int_equal(wait_shared(0, 2, 100), 0);
+    values[4] = 0;
+    swap(0, 4, 7, EXCLUSIVE);
+    values[4] = EXCLUSIVE;
+    assert_int_equal(wait_shared(0, 4, 100), 0);
+    add(0, 6, EXCLUSIVE);
+    assert_int_equal(wait_shared(0, 6, 100), 0);
+}
+
 TEST_WITH(test_others_wait, setup, NULL)
 {
     /* Another thread has it, another process, or nobody any more. */

@@ -644,6 +644,22 @@ HOST_TEST(near_ones)
     assert_int_equal(topologies, 0);
 }
 
+/* Where a single device is, is found out for those who ask for the log. */
+HOST_TEST(log_tells_where)
+{
+    const int output = opal_btl_base_framework.framework_output;
+
+    add(UDP, "far0");
+    params.locality = "near";
+    opal_process_info.my_local_rank = 1; /* which tells least */
+    opal_btl_base_framework.framework_output = opal_output_open(NULL);
+    opal_output_set_verbosity(opal_btl_base_framework.framework_output, 1);
+    expect("udp/far0");
+    expect_told("locality: udp/far0: used, distance 21, NUMA node 1");
+    opal_output_close(opal_btl_base_framework.framework_output);
+    opal_btl_base_framework.framework_output = output;
+}
+
 /* Link-local addresses say nothing of networks, nor do devices without an address. */
 HOST_TEST(networks)
 {

@@ -33,9 +33,10 @@ static btl_ib_cc_ops_t ops;
 static btl_ib_cc_ack_t told;
 static uint32_t lost, undone;
 
-static void note_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
+static btl_ib_cc_round_t note_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
 {
     told = *ack;
+    return BTL_IB_CC_ROUND_NONE;
 }
 
 static void note_lost(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now)

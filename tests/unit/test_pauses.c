@@ -69,10 +69,11 @@ TEST(test_lossy)
 
 static bool told_paused;
 
-static void note_ack(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
+static btl_ib_cc_round_t note_ack(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
 {
     told_paused = ack->paused;
     btl_ib_cc_swift.acked(cc, ack);
+    return BTL_IB_CC_ROUND_NONE;
 }
 
 /* What congestion control is told of a sample of which so many us may have been pauses of hosts. */

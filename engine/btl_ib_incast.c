@@ -262,6 +262,13 @@ void btl_ib_incast_pass_turns(btl_ib_conn_t *conn)
     }
 }
 
+/* True if the peer was away between its polls in the last second: it would not begin its turn when
+ * it is told so, and nobody else may meanwhile. */
+static bool is_away_at_times(const btl_ib_conn_t *conn, uint64_t now)
+{
+    return now < conn->loss.pauses.until;
+}
+
 /* Counts segments of a peer for its turn: one that sends more than a few in a row takes turns, if
  * there are more such peers than segments that may be in flight. */
 static void take_turn(btl_ib_conn_t *conn, uint32_t count, uint64_t now)
@@ -275,7 +282,9 @@ static void take_turn(btl_ib_conn_t *conn, uint32_t count, uint64_t now)
     }
     share->turn = (uint16_t) btl_ib_min_u32(share->turn + count, UINT16_MAX);
     share->heard_at = now;
-    if (!listed && share->turn > TURN_FREE) {
+    if (is_away_at_times(conn, now)) {
+        unlist(incast, share);
+    } else if (!listed && share->turn > TURN_FREE) {
         if (incast->grants < incast->bound) {
             grant(conn, now);
         } else {

@@ -40,7 +40,9 @@
  * nothing in flight on data channels until an ACK begins their turn. One segment of each of fifteen
  * would be a queue that small messages wait behind. A turn ends after some segments, or when
  * nothing comes. If the ACK that begins one is lost it ends unused; the peer's probe is answered
- * with what holds now. Peers that send a few segments at a time need no turn.
+ * with what holds now. Peers that send a few segments at a time need no turn. Those that are away
+ * between their polls take none: they would not begin it when they are told, and nobody else may
+ * send meanwhile.
  *
  * A single sender gets no share: its own congestion control suffices.
  */

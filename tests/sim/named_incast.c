@@ -141,6 +141,33 @@ void incast_light(sim_t *sim)
     stop(sim);
 }
 
+/* A sender has a processor for a part of the time only, as where ranks share them. */
+static void shares_processor(sim_t *sim, void *arg, uint64_t value)
+{
+    if (!sim->stopping) {
+        proc_compute(arg, sim->now + rng_range(&sim->rng, SIM_MS(6), SIM_MS(9)));
+        sim_at(sim, sim->now + SIM_MS(10), shares_processor, arg, value);
+    }
+}
+
+/* Who is told that it is its turn may have no processor then: others do not wait for that. They had
+ * 896. */
+void incast_pauses(sim_t *sim)
+{
+    const uint64_t time = SIM_MS(400);
+
+    begin_with(sim, MOST, RATE / 5, QUEUE / 4);
+    for (uint32_t i = 1; i < sim->nprocs; i++) {
+        sim_at(sim, sim->now + SIM_US(600) * i, shares_processor, &sim->procs[i], 0);
+    }
+    all_stream(sim);
+    sim_run_until(sim, sim->now + time);
+    const seen_t seen = watch(sim, time);
+    must_be_at_least(sim, "thousandths of the link", use_of(sim, &seen, time), 940);
+    must_be_within(sim, "segments sent again", seen.again, seen.sent / 20);
+    stop(sim);
+}
+
 /* ---- losses that are not the senders' ---- */
 
 /* How long the way is to all. */

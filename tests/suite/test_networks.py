@@ -399,6 +399,18 @@ def links(run, mpi, hosts, tmp_path):
     made.bad("offloads", "on")
 
 
+@pytest.mark.limit(120)
+@pytest.mark.called("networks/incast")
+def test_incast(links):
+    """Eight ranks on three hosts send long messages to one, and a ninth sends short ones to and fro."""
+    links.rate(200, 65536)
+    output = links.job((1, 3, 3, 3), "incast", "bytes=262144", "pings=1", "seconds=5", "warmup=1")
+    again = (links.counted("retransmits") - links.counted("retransmits_spurious")) / links.counted("sent_segments")
+    print(f"sent again: {100 * again:.1f} %, bounded {links.counted('incasts')} times")
+    assert "OK incast" in output and links.counted("incasts") > 0 and links.counted("blocked_share") > 0
+    assert again < 0.25, output
+
+
 @pytest.mark.limit(90)
 @pytest.mark.called("networks/slow-host")
 def test_slow_host(links):

@@ -147,7 +147,8 @@ static void begin_shortest(btl_ib_paths_t *paths)
     }
 }
 
-/* Judges the last path, which was measured: did the rate of all rise; or does it delay far less? */
+/* Judges the last path, which was measured: did the rate of all rise, and did it carry some of
+ * that; or does it delay far less? A peer of 0.3.0 drops what comes by it. */
 static void judge_trial(btl_ib_conn_t *conn)
 {
     btl_ib_paths_t *paths = conn->capped.paths;
@@ -169,7 +170,7 @@ static void judge_trial(btl_ib_conn_t *conn)
     paths->trial_at = 0;
     capped->periods = 0;
     if (paths->needed != 0
-            ? rate >= paths->needed
+            ? rate >= paths->needed && paths->path[paths->count - 1].acked > 0
             : is_beyond(paths->path[0].shortest, paths->path[paths->count - 1].shortest, FASTER)) {
         capped->failed = 0;
         conn->engine->count.paths_kept++;

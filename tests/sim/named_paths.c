@@ -282,5 +282,13 @@ void paths_to_older_peer(sim_t *sim)
     must_be_within(sim, "paths tried", sim_counters(sim, 0)->paths_tried, 3);
     must_be_within(sim, "paths kept", sim_counters(sim, 0)->paths_kept, 0);
     must_be_within(sim, "flows left", sim_counters(sim, 0)->flows_left, 0);
+    const uint64_t tried = sim_counters(sim, 0)->paths_tried;
+    for (uint32_t i = 0; i < 5000 && sim_counters(sim, 0)->paths_tried == tried; i++) {
+        sim_run_until(sim, sim->now + SIM_MS(1));
+    }
+    sim->cap.rate = 4 * CAP; /* the rate rises, but not by the path that is on trial */
+    sim_run_until(sim, sim->now + SIM_MS(500));
+    must_be_at_least(sim, "paths tried", sim_counters(sim, 0)->paths_tried, tried + 1);
+    must_be_within(sim, "paths kept", sim_counters(sim, 0)->paths_kept, 0);
     stop(sim);
 }

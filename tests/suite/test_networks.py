@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from runner.places import ROOT
+from runner.jobs import library
+from runner.places import BUILD, ROOT
 
 pytestmark = [pytest.mark.mpi, pytest.mark.networks]
 # A side of the router: the host's interface, its address, the router's interface and address.
@@ -103,7 +104,7 @@ class Network:
             return int(re.search(r"counter packets (\d+)", rules).group(1))
         return end
 
-    def job(self, *words, ranks=2, ok=True, **settings):
+    def job(self, *words, ranks=2, ok=True, env=None, **settings):
         options = {"transport": "udp", "silence_limit": 20, **settings}
         return self.run.output(
             ROOT / "tools/nshosts", "run", "--map-by", "node", "-H",
@@ -111,7 +112,7 @@ class Network:
             *"--mca pml ob1 --mca btl ib,self --mca btl_base_verbose 1".split(),
             *(word for name, value in options.items()
               for word in ("--mca", f"btl_ib_{name}", str(value))),
-            *words, env={**self.mpi.environment, "NSPFX": self.prefix}, ok=ok,
+            *words, env={**self.mpi.environment, "NSPFX": self.prefix, **(env or {})}, ok=ok,
         )
 
     def remove(self):
@@ -240,6 +241,25 @@ def test_capped(capped, tmp_path):
     """Where each flow is limited, long messages leave from several at once."""
     _, counters = ecn_job(capped, tmp_path / "capped", ecn=0, arguments=("bytes=1048576", "seconds=10"))
     assert counters["paths_kept"] >= 2
+
+
+@pytest.mark.called("networks/capped-older")
+@pytest.mark.limit(1200)  # the release is built once
+def test_capped_older(capped, tmp_path):
+    """The receiver is of the release before this one, which drops what comes from ports that nobody published: what one
+    pair of ports carries arrives."""
+    older = capped.run.output(ROOT / "tests/openmpi/versions", "--folder").splitlines()[-1]
+    variable = library("component_path")
+    output = capped.job(
+        "-x", "BTL_IB_VARIABLE", "-x", "BTL_IB_OTHER", BUILD / "versions/mixed", capped.mpi.program("stream"),
+        "bytes=1048576", "seconds=10", if_include="eth0", stats_file=f"{tmp_path}/",
+        env={variable: f"{BUILD}/plugin:SYS_DEFAULT", "BTL_IB_VARIABLE": variable, "BTL_IB_OTHER": older})
+    counters, = (data["counters"] for data in map(json.loads, (path.read_text() for path in tmp_path.iterdir()))
+                 if data["rank"] == 0)
+    rate = 1e3 * float(re.search(r"GB/s=([\d.]+)", output).group(1))
+    print(f"{rate:.1f} MB/s, paths tried {counters['paths_tried']}")
+    assert "OK stream" in output and counters["paths_tried"] > 0 and counters["paths_kept"] == 0
+    assert rate > 9
 
 
 def figures_of_mixed(output):

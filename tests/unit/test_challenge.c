@@ -160,6 +160,7 @@ TEST(answers_from_elsewhere)
     answer_without_effect(bench, BENCH_UNKNOWN, answer->data, answer->size, "dropped_source");
     answer_without_effect(bench, bench_address(0, 0), answer->data, answer->size, "dropped_stale");
     bench->now += 2 * BTL_IB_CHALLENGE_VALID;
+    bench_turn(bench, 1); /* which was not away when it comes */
     answer_without_effect(bench, MALLORY, answer->data, answer->size, "dropped_source");
     free(challenge);
     free(answer);

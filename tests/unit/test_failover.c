@@ -99,10 +99,10 @@ TEST_WITH(keeps_off_slow_rails, set_up_two, tear_down)
     assert_ptr_equal(home->route.via, engine->rails[1]);
     btl_ib_failover_probe_own(home);
     assert_int_equal(sent_by(0, 0), 0);
-    home->loss.unanswered_probes = 9;
+    home->loss.probes = 9;
     btl_ib_failover_probe_own(home);
     assert_int_equal(sent_by(0, 0), 0);
-    home->loss.unanswered_probes = 10;
+    home->loss.probes = 10;
     btl_ib_failover_probe_own(home);
     assert_int_equal(sent_by(0, 0), 1);
     assert_ptr_equal(home->route.via, engine->rails[1]); /* it only asked */

@@ -108,7 +108,8 @@ static uint32_t free_segments(void)
     return count;
 }
 
-/* A rejection is told once for each batch of datagrams, until the transport takes it. protocol: R72 */
+/* A rejection is told once for each batch of datagrams, until the transport takes it.
+ * protocol: R72 */
 TEST_WITH(rejected_puts, set_up, tear_down)
 {
     btl_ib_view_t put = request(ID, 0, BYTES), other = request(ID + 1, 0, BYTES);

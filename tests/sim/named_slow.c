@@ -118,12 +118,15 @@ void slow_rail_is_needed(sim_t *sim)
     with_links(sim, SLOW);
     (void) rounds(sim, 50);
     must_be_left(sim, true);
-    fault_add(sim, F_RAIL, sim->now, SIM_NEVER, 0, 0)->src = 0;
+    fault_t *fault = fault_add(sim, F_RAIL, sim->now, SIM_NEVER, 0, 0);
+    fault->src = 0;
     say(sim, 0, 1, SIZE, 1000)->rail = 0;
     say(sim, 0, 1, SIZE, 1000)->rail = 1;
     say(sim, 1, 0, SIZE, 1000)->rail = 1;
     run_settle(sim, SIM_S(3));
     must_be_left(sim, false);
+    fault->to = sim->now;
+    rails_survive(sim, SIM_S(1));
 }
 
 static void must_be_used(sim_t *sim)

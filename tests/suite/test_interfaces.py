@@ -499,7 +499,7 @@ class Readdressed(threading.Thread):
         for host, before, after in self.changes:
             if before:
                 self.wait_for(host, before)
-                time.sleep(1)
+                time.sleep(2)  # the other host is to know what was changed before
                 self.address(host, "delete", before)
             if after:
                 self.address(host, "add", after)

@@ -184,11 +184,12 @@ MODULE_TEST(atomics)
     }
 }
 
-/* What Open MPI 4.1 forgets when it closes its components is not ours (LeakSanitizer asks this). */
+/* What Open MPI 4.1 forgets when it closes its components, and rcache/grdma's tables of an empty
+ * cache, are not ours (LeakSanitizer asks this). */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-    return "leak:mca_base_component_repository_open\n";
+    return "leak:mca_base_component_repository_open\nleak:opal_hash_table_init2\n";
 }
 
 int main(int argc, char **argv)

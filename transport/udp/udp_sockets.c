@@ -697,7 +697,7 @@ static void sender_open(btl_ib_udp_sockets_t *sockets, uint32_t i)
 {
     btl_ib_udp_sender_t *sender = &sockets->sender[i];
     const sa_family_t family = sockets->own.any.sa_family;
-    const char *why = i == 0 ? "nothing is answered" : "bulk is capped";
+    bool told = false; /* of any of them */
     struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
     const struct sock_fprog filter = {.len = 1, .filter = &drop};
     btl_ib_udp_name_t name = sockets->own;
@@ -706,8 +706,12 @@ static void sender_open(btl_ib_udp_sockets_t *sockets, uint32_t i)
     const int rc = fd < 0 ? fd : sender_bind(sockets, fd, &name);
 
     if (rc != 0) {
-        BTL_IB_UDP_LOG(sockets->log, sender->failed ? 10 : 1,
-                       "no further port to send by, though %s (btl_ib_port_min %u): %s", why,
+        for (uint32_t k = 0; k < BTL_IB_UDP_SENDERS_MAX; k++) {
+            told |= sockets->sender[k].failed;
+        }
+        BTL_IB_UDP_LOG(sockets->log, told ? 10 : 1,
+                       "no further port to send by, though some may lead nowhere or be capped "
+                       "(btl_ib_port_min %u): %s",
                        sockets->port_min, strerror(-rc));
         sender->failed = true;
         if (fd >= 0) {
@@ -724,7 +728,7 @@ static void sender_open(btl_ib_udp_sockets_t *sockets, uint32_t i)
     sender->socket = (btl_ib_udp_socket_t){.fd = fd};
     sender->name = name;
     sender->failed = false;
-    BTL_IB_UDP_LOG(sockets->log, 10, "%s: it sends from %s, too", why,
+    BTL_IB_UDP_LOG(sockets->log, 10, "it sends from %s, too",
                    btl_ib_ip_port_text(&name.any, text, sizeof(text)));
 }
 

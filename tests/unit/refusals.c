@@ -76,6 +76,18 @@ static void turned_down(void *context, const char *transport, const char *device
 
 const btl_ib_log_t refusals_log = {.print = print, .turned_down = turned_down};
 
+int refusals_devices(const btl_ib_transport_type_t *type)
+{
+    const btl_ib_search_t search = {.gid_index = -1, .log = refusals_log};
+    btl_ib_device_t *list;
+    const int count = type->devices(&search, &list);
+
+    if (count > 0) {
+        type->devices_free(list, count);
+    }
+    return count;
+}
+
 bool refusals_named(const char *call, int error)
 {
     for (const char *at = refusals_said; (at = strstr(at, call)) != NULL; at++) {

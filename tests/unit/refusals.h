@@ -33,6 +33,9 @@ extern const btl_ib_log_t refusals_log;
 /* True if both were said in one line: the call's name and what that errno means. */
 bool refusals_named(const char *call, int error);
 
+/* Lists the devices of a transport, and frees them. Returns how many, or a negative errno. */
+int refusals_devices(const btl_ib_transport_type_t *type);
+
 /* What systems, filters and limits answer. The last one is 0. */
 extern const int refusals_errors[];
 

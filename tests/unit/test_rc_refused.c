@@ -14,26 +14,16 @@
 #include "refusals.h"
 #include "unit.h"
 
-static int list_devices(btl_ib_device_t **list)
-{
-    return btl_ib_verbs_rc_type.devices(&(btl_ib_search_t){.gid_index = -1, .log = refusals_log},
-                                        list);
-}
-
 /* Looks for devices while calls are refused, the first time, the second ... until all are made. */
 static void look_for_devices(const char *call, int error)
 {
     const int before = fake_objects;
-    btl_ib_device_t *list;
     int after = 0;
 
     for (int refused = 1; refused > 0; after++) {
         refuse(call, error, after);
-        const int count = list_devices(&list);
+        const int count = refusals_devices(&btl_ib_verbs_rc_type);
         refused = refusals();
-        if (count > 0) {
-            btl_ib_verbs_rc_type.devices_free(list, count);
-        }
         assert_true(refused > 0 ? count < 1 : count == 1);
         assert_true(refused == 0 || refusals_named(call, error));
         assert_int_equal(fake_objects, before);

@@ -12,24 +12,15 @@
 #include "refusals.h"
 #include "ud_pair.h"
 
-static int list_devices(btl_ib_device_t **list)
-{
-    return type->devices(&(btl_ib_search_t){.gid_index = -1, .log = refusals_log}, list);
-}
-
 /* Looks for devices while calls are refused, the first time, the second ... until all are made. */
 static void look_for_devices(const char *call, int error)
 {
-    btl_ib_device_t *list;
     int after = 0;
 
     for (int refused = 1; refused > 0; after++) {
         refuse(call, error, after);
-        const int count = list_devices(&list);
+        const int count = refusals_devices(type);
         refused = refusals();
-        if (count > 0) {
-            type->devices_free(list, count);
-        }
         assert_true(refused > 0 ? count < 1 : count == 2);
         assert_true(refused == 0 || refusals_named(call, error) || error == ENOSYS);
         assert_int_equal(fake_objects, 0);
@@ -54,6 +45,7 @@ UD_TEST(devices_are_turned_down)
 /* Opens a device in the same way. */
 static void open_device(const char *call, int error)
 {
+    const btl_ib_search_t search = {.gid_index = -1, .log = refusals_log};
     btl_ib_open_params_t params = usual;
     int after = 0;
 
@@ -63,7 +55,7 @@ static void open_device(const char *call, int error)
         btl_ib_device_t *list;
 
         refuse(NULL, 0, 0);
-        assert_int_equal(list_devices(&list), 2);
+        assert_int_equal(type->devices(&search, &list), 2);
         params.log = refusals_log;
         params.refused = &name;
         refuse(call, error, after);

@@ -162,12 +162,24 @@ bool btl_ib_pool_grow(btl_ib_pool_t *pool, int kind)
     return pool->kind[kind].made < pool->limit && add_slab(pool, kind);
 }
 
+/* Loads a segment into the cache, where it is to be written. Segments come back in any order, so
+ * those of a burst lie anywhere; where many are in flight each would be waited for. */
+static inline void prefetch(const btl_ib_segment_t *segment)
+{
+    enum { LINE = 64 }; /* bytes */
+
+    for (size_t at = 0; at < sizeof(*segment); at += LINE) {
+        __builtin_prefetch((const char *) segment + at, 1);
+    }
+}
+
 uint32_t btl_ib_pool_take(const btl_ib_segment_t *like, uint32_t size, uint32_t step,
                           btl_ib_segment_t **segments, uint32_t most)
 {
     enum {
         FROM = offsetof(btl_ib_segment_t, iov),
         TO = offsetof(btl_ib_segment_t, copies) + sizeof(like->copies),
+        AHEAD = 8,
     };
     btl_ib_list_t *free = &like->pool->kind[btl_ib_pool_kind(like->pool, size)].free;
     btl_ib_list_t *item = free->next;
@@ -179,6 +191,10 @@ uint32_t btl_ib_pool_take(const btl_ib_segment_t *like, uint32_t size, uint32_t 
     while (count < most && item != free) {
         btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
         btl_ib_list_t *next = item->next;
+        prefetch(segment->ahead);
+        if (count >= AHEAD) {
+            segments[count - AHEAD]->ahead = segment;
+        }
         memcpy((uint8_t *) segment + FROM, same, sizeof(same));
         bytes += step;
         segment->iov[0].iov_base = bytes;

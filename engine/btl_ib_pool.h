@@ -108,6 +108,8 @@ typedef struct btl_ib_segment {
     uint64_t first_sent; /* us of clock.awake */
     uint64_t last_sent;  /* us */
     uint64_t order;      /* place among all segments sent by the connection */
+    /* The pool's: a guess which one is taken out some places after it; may be NULL. */
+    struct btl_ib_segment *ahead;
 } btl_ib_segment_t;
 
 typedef struct btl_ib_pool {

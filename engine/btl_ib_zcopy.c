@@ -10,6 +10,13 @@
 
 #include <assert.h>
 
+enum {
+    /* Calls that receive nothing, one behind the other, after which a process that has sent several
+     * messages is taken for one that waits for their memory. While it receives it has other work,
+     * and their acknowledgements may be among what it receives. */
+    IDLE_CALLS = 4,
+};
+
 void btl_ib_zcopy_let_go(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
 {
     btl_ib_list_remove(&msg->zcopy.link);
@@ -75,6 +82,10 @@ btl_ib_msg_t *btl_ib_zcopy_release(btl_ib_engine_t *engine)
         return NULL;
     }
     btl_ib_msg_t *msg = BTL_IB_CONTAINER(first, btl_ib_msg_t, zcopy.link);
+    if (engine->zcopy.count > 1 && engine->turn.idle_calls < IDLE_CALLS
+        && engine->clock.now < msg->zcopy.until) {
+        return NULL;
+    }
     const btl_ib_sentmap_t *sentmap = &msg->out.conn->sentmap;
     uint32_t missing = msg->out.pending;
     for (int i = BTL_IB_SENT_BULK; i < btl_ib_sent_lists(msg->out.conn); i++) {

@@ -13,7 +13,8 @@
  * A process that sends many messages before it waits, waits one round trip for all of their
  * acknowledgements. One that waits for a single message would stand still for a round trip after
  * each, and for the ACK delay if it sends so little that the peer lets its next message carry the
- * acknowledgement. These are copied in the next turn, while their datagrams travel.
+ * acknowledgement. These are copied in the next turn, while their datagrams travel; the last ones
+ * of many, once the process has received nothing for some calls.
  */
 
 #ifndef BTL_IB_ZCOPY_H
@@ -51,7 +52,8 @@ static inline bool btl_ib_zcopy_end(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
  * returns NULL. */
 btl_ib_msg_t *btl_ib_zcopy_release(btl_ib_engine_t *engine);
 
-/* Returns when that has something to do: a time, or UINT64_MAX. */
+/* Returns when that has something to do, if little is received until then: a time, or
+ * UINT64_MAX. */
 uint64_t btl_ib_zcopy_due(const btl_ib_engine_t *engine);
 
 #endif

@@ -132,6 +132,7 @@ TEST(test_take)
         assert_ptr_equal(taken[i]->iov[0].iov_base,
                          bytes + 5 * (i + 1)); /* the bytes that follow */
         assert_true(taken[i]->continues);
+        assert_ptr_equal(taken[i]->ahead, i < 2 ? taken[i + 8] : NULL);
     }
     assert_int_equal(btl_ib_pool_take(like, 1472, 5, taken + 10, MANY - 10), there + 1 - 10);
     assert_int_equal(pool.kind[1].made, there + 1);

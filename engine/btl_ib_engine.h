@@ -133,6 +133,7 @@ struct btl_ib_msg {
     struct {                /* btl_ib_zcopy.c */
         btl_ib_list_t link; /* it left, from the caller's memory */
         uint64_t until;     /* us: then what was not acknowledged is copied */
+        uint32_t batch;     /* turn.batches when it left */
         bool held;          /* `spare` is set, and on_sent not due yet */
     } zcopy;
 };

@@ -11,10 +11,11 @@
 #include <assert.h>
 
 enum {
-    /* Calls that receive nothing, one behind the other, after which a process that has sent several
-     * messages is taken for one that waits for their memory. While it receives it has other work,
-     * and their acknowledgements may be among what it receives. */
+    /* A process that has sent several messages is taken for one that waits for their memory after so
+     * many calls in a row that receive nothing. While it receives it has other work, and their
+     * acknowledgements may be among what it receives; but not for more than so many batches. */
     IDLE_CALLS = 4,
+    BATCHES = 32,
 };
 
 void btl_ib_zcopy_let_go(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
@@ -37,6 +38,7 @@ bool btl_ib_zcopy_left(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
     }
     msg->zcopy.until = engine->clock.now + conn->identity.peer_ack_delay
                        + btl_ib_rtt_timeout(&conn->loss.rtt, engine->config.rto_initial);
+    msg->zcopy.batch = engine->turn.batches;
     btl_ib_list_push_tail(&engine->zcopy.sent, &msg->zcopy.link);
     btl_ib_work_note(&engine->work);
     return true;
@@ -83,6 +85,7 @@ btl_ib_msg_t *btl_ib_zcopy_release(btl_ib_engine_t *engine)
     }
     btl_ib_msg_t *msg = BTL_IB_CONTAINER(first, btl_ib_msg_t, zcopy.link);
     if (engine->zcopy.count > 1 && engine->turn.idle_calls < IDLE_CALLS
+        && engine->turn.batches - msg->zcopy.batch < BATCHES
         && engine->clock.now < msg->zcopy.until) {
         return NULL;
     }

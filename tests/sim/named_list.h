@@ -18,6 +18,7 @@ SCENARIO(zcopy_alone, "a wait for one message alone ends in the next turn")
 SCENARIO(zcopy_few, "the same for so few that the peer may wait before it acknowledges them")
 SCENARIO(zcopy_many, "of many messages only the last are copied if the ACKs of the others come")
 SCENARIO(zcopy_exchange, "a process that receives meanwhile copies less")
+SCENARIO(zcopy_receiving, "a process that receives all the time waits for a while only")
 SCENARIO(zcopy_unanswered,
          "without ACKs several messages are copied, and sent again from the copies")
 SCENARIO(each_lost, "each datagram of a short exchange is lost in turn")

@@ -95,6 +95,34 @@ void zcopy_exchange(sim_t *sim)
     finish(sim);
 }
 
+/* A process that receives all the time has the memory of messages to a silent peer back before the
+ * timeout. */
+void zcopy_receiving(sim_t *sim)
+{
+    sim_procs(sim, 3, 1);
+    run_defaults(sim);
+    sim->procs[0].idle_polls = 0; /* each of its calls receives something */
+    start_warm(sim);
+    warm_up(sim, 0, 2);
+    sim->drop = drop_chunks;
+    sim->scratch[0] = 1000;
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < 100; i++) {
+        if (i == 30) {
+            first = sim->nmessages;
+            say(sim, 0, 2, 15000, 1000)->spare = true;
+            say(sim, 0, 2, 15000, 1000)->spare = true;
+        }
+        say(sim, 1, 0, 1400, 0);
+        sim_run_until(sim, sim->now + SIM_US(1));
+    }
+    must_be_within(sim, "memory is still in use",
+                   !sim->messages[first].sent + !sim->messages[first + 1].sent, 0);
+    sim->scratch[0] = 0;
+    run_settle(sim, SIM_S(1));
+    finish(sim);
+}
+
 void zcopy_unanswered(sim_t *sim)
 {
     const uint32_t first = say_with_spare(sim, 6, 1000); /* the window holds five and a half */

@@ -11,8 +11,8 @@
 #include <assert.h>
 
 enum {
-    /* A process that has sent several messages is taken for one that waits for their memory after so
-     * many calls in a row that receive nothing. While it receives it has other work, and their
+    /* A process that has sent several messages is taken for one that waits for their memory once so
+     * many calls in a row received nothing. While it receives it has other work, and their
      * acknowledgements may be among what it receives; but not for more than so many batches. */
     IDLE_CALLS = 4,
     BATCHES = 32,

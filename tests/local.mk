@@ -139,7 +139,9 @@ unit_tests = \
     tests/unit/test_tombstones \
     tests/unit/test_trace \
     tests/unit/test_trace_file \
+    tests/unit/test_probe \
     tests/unit/test_protection \
+    tests/unit/test_handshake \
     tests/unit/test_hostile \
     tests/unit/test_host_id \
     tests/unit/test_hotel \
@@ -147,6 +149,7 @@ unit_tests = \
     tests/unit/test_insider_claims \
     tests/unit/test_insider_onesided \
     tests/unit/test_host_only_interfaces \
+    tests/unit/test_keepalive \
     tests/unit/test_library \
     tests/unit/test_list \
     tests/unit/test_lock_schedules \
@@ -204,6 +207,8 @@ unit_tests = \
     tests/unit/test_param_values \
     tests/unit/test_versions \
     tests/unit/test_seq_window \
+    tests/unit/test_setup \
+    tests/unit/test_validation \
     tests/unit/test_windows \
     tests/unit/test_wire \
     tests/unit/test_wire_bundle \

@@ -11,6 +11,7 @@
 
 #include "btl_ib_challenge.h"
 #include "btl_ib_protection.h"
+#include "btl_ib_state.h"
 #include "hostile.h"
 #include "unit.h"
 
@@ -206,7 +207,8 @@ TEST(a_flood_of_sources)
         bench_clear(&bench->wire);
         bench->now += APART;
     }
-    assert_in_range(bench_counters(bench, 1)->sent_challenges, 1,
+    assert_in_range(bench_counters(bench, 1)->sent_challenges,
+                    TIMES * APART / BTL_IB_CHALLENGE_PAUSE - 1,
                     TIMES * APART / BTL_IB_CHALLENGE_PAUSE + 1);
     assert_true(bench->hosts[1].bytes_sent - sent
                 <= bench_counters(bench, 1)->sent_challenges * captured.size);
@@ -214,6 +216,149 @@ TEST(a_flood_of_sources)
     still_works(bench);
     assert_int_equal(bench_counters(bench, 1)->rewritten, 0);
     end(bench);
+}
+
+/* The datagram that host 0 made is thrown at host 1 from elsewhere once more. Returns how many
+ * challenges that makes. */
+static uint32_t provoke_again(bench_t *bench)
+{
+    const bench_forgery_t captured = bench_forge(bench, 1, 0, BTL_IB_TYPE_ACK);
+    const uint64_t before = bench_counters(bench, 1)->sent_challenges;
+
+    bench_throw(bench, 1, MALLORY, &captured, captured.size);
+    const uint32_t sent = bench->wire.count;
+    bench_clear(&bench->wire);
+    assert_int_equal(bench_counters(bench, 1)->sent_challenges - before, sent);
+    return sent;
+}
+
+/* If the transport cannot tell how a router has the address there is no challenge; nor without
+ * memory for it. */
+TEST(no_challenge)
+{
+    bench_t *bench = quiet();
+    btl_ib_rail_t *rail = bench->hosts[1].engine->rails[0];
+    const btl_ib_transport_ops_t *const before = rail->transport->ops;
+    btl_ib_transport_ops_t ops = *before;
+
+    ops.rewritten = NULL;
+    rail->transport->ops = &ops;
+    assert_int_equal(provoke_again(bench), 0);
+    rail->transport->ops = before;
+    btl_ib_list_t free_ones;
+    const uint32_t limit = rail->pool.limit;
+    rail->pool.limit = 0;
+    btl_ib_list_init(&free_ones);
+    while (!btl_ib_list_empty(&rail->pool.kind[0].free)) {
+        btl_ib_list_push_tail(&free_ones, btl_ib_list_pop(&rail->pool.kind[0].free));
+    }
+    assert_int_equal(provoke_again(bench), 0);
+    rail->pool.limit = limit;
+    while (!btl_ib_list_empty(&free_ones)) {
+        btl_ib_list_push_tail(&rail->pool.kind[0].free, btl_ib_list_pop(&free_ones));
+    }
+    bench->now += BTL_IB_CHALLENGE_PAUSE + 1;
+    assert_int_equal(provoke_again(bench), 1);
+    end(bench);
+}
+
+/* The process with the smaller name lets the other one ask first. */
+TEST(who_asks_first)
+{
+    bench_t *bench = quiet();
+    const bench_forgery_t captured = bench_forge(bench, 0, 1, BTL_IB_TYPE_ACK);
+
+    for (int i = 0; i < 2; i++) {
+        bench_throw(bench, 0, MALLORY, &captured, captured.size);
+        assert_int_equal(bench->wire.count, i);
+        bench_clear(&bench->wire);
+        bench->now += BTL_IB_CHALLENGE_PAUSE - 1;
+        bench_throw(bench, 0, MALLORY, &captured, captured.size);
+        assert_int_equal(bench->wire.count, 0);
+        bench->now += 2; /* its stamp is about that */
+    }
+    end_working(bench);
+}
+
+/* An answer is good for as long as is said, also if another period has begun by then. */
+TEST(a_late_answer)
+{
+    bench_t *bench = quiet();
+
+    bench->now += BTL_IB_CHALLENGE_VALID - bench->now % BTL_IB_CHALLENGE_VALID - 1;
+    bench_turn(bench, 1);
+    bench_datagram_t *challenge = provoke(bench, MALLORY);
+    bench->now += BTL_IB_CHALLENGE_VALID;
+    bench_turn(bench, 1);
+    bench_datagram_t *answer = answer_of(bench, challenge);
+    bench_throw(bench, 1, MALLORY, answer->data, answer->size);
+    assert_int_equal(bench_counters(bench, 1)->rewritten, 1);
+    free(challenge);
+    free(answer);
+    end(bench);
+}
+
+/* A challenge is answered if all of it came, for a connection that there is, by a rail that
+ * works. */
+TEST(not_answered)
+{
+    bench_t *bench = quiet();
+    bench_datagram_t *challenge = provoke(bench, MALLORY);
+    const btl_ib_counters_t *count = bench_counters(bench, 0);
+    btl_ib_rail_t *rail = bench->hosts[0].engine->rails[0];
+    uint64_t unknown = count->dropped_unknown;
+    uint8_t longer[64] = {0};
+
+    memcpy(longer, challenge->data, challenge->size);
+    bench_throw(bench, 0, MALLORY, longer, challenge->size + 8);
+    assert_int_equal(bench->wire.count, 0);
+    longer[4] ^= 1; /* the connection */
+    bench_throw(bench, 0, MALLORY, longer, challenge->size);
+    assert_int_equal(bench->wire.count, 0);
+    assert_int_equal(count->received_challenges, 0);
+    assert_true(count->dropped_unknown > unknown);
+    rail->health.down = true;
+    bench_throw(bench, 0, MALLORY, challenge->data, challenge->size);
+    rail->health.down = false;
+    assert_int_equal(count->received_challenges, 1);
+    assert_int_equal(bench->wire.count, 0);
+    free(answer_of(bench, challenge));
+    assert_int_equal(count->received_challenges, 2);
+    free(challenge);
+    end_working(bench);
+}
+
+static void count_sent(bench_host_t *host, const btl_ib_trace_event_t *event)
+{
+    host->bench->scratch[0] +=
+        event->kind == BTL_IB_TRACE_sent && event->type == BTL_IB_TYPE_PATH_RESPONSE;
+}
+
+/* Where datagrams have a trailer a challenge and its answer have one, too, and a router is believed
+ * as without. Traces have both. */
+TEST(with_a_trailer)
+{
+    static const btl_ib_protection_kind_t kinds[] = {BTL_IB_PROTECTION_CRC32C,
+                                                     BTL_IB_PROTECTION_INTEGRITY};
+
+    for (int i = 0; i < 2; i++) {
+        bench_t *bench = begin(0);
+        if (!bench_protection(bench, kinds[i])) {
+            end(bench);
+            continue;
+        }
+        bench->hosts[0].config.trace = bench->hosts[1].config.trace = true;
+        bench->on_event = count_sent;
+        acquaint(bench);
+        bench_run(bench, QUIET);
+        bench->loses = drops_published;
+        bench->routed = 1;
+        bench->scratch[0] = 0;
+        talk(bench, 2);
+        assert_int_equal(bench_counters(bench, 1)->rewritten, 1);
+        assert_true(bench->scratch[0] >= 2);
+        end_delivered(bench);
+    }
 }
 
 /* What is told of foreign sources is over once the peer is heard from where it should be. */

@@ -156,6 +156,39 @@ TEST(test_fields)
     assert_int_equal(s->limit, 94);
 }
 
+/* What the user wrote is told from what is a default, for each queue and field. */
+TEST(test_written)
+{
+    static const char spec[] = "P,128,16,4:S,256,64,,8,,3:S,1472,64";
+    static const struct {
+        uint32_t queue;
+        const char *field;
+        bool written;
+    } cases[] = {
+        {0, "size", true},
+        {0, "num", true},
+        {0, "low_watermark", true},
+        {0, "window", false},
+        {0, "reserve", false},
+        {0, "init", false},
+        {1, "num", true},
+        {1, "limit", true},
+        {1, "low_watermark", false},
+        {1, "init", false},
+        {1, "window", false},
+        {2, "num", true},
+        {1, "max_pending_sends", true},
+        {2, "low_watermark", false},
+        {2, "max_pending_sends", false},
+        {2, "limit", false},
+    };
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        assert_int_equal(btl_ib_queues_is_written(spec, cases[i].queue, cases[i].field),
+                         cases[i].written);
+    }
+}
+
 /* ---- what is refused, and what the user is told ---- */
 
 #define GOOD_Q "S,128,16"
@@ -252,6 +285,7 @@ static const struct {
     /* order */
     {GOOD_Q ":S,128,16", 2, "size", "128", 12, "a whole number from 129 to 1048576: sizes ascend"},
     {GOOD_Q ":P,127,16", 2, "size", "127", 12, "a whole number from 129 to 1048576: sizes ascend"},
+    {"P,104,16:S,104,16", 2, "size", "104", 12, "a whole number from 105 to 1048576: sizes ascend"},
     {"S,1048575,2:S,1048575,2", 2, "size", "1048575", 15, "1048576: sizes ascend"},
     {"S,1048576,2:S,1048577,2", 2, "size", "1048577", 15, "no queue after one of the largest"},
     {"P,110,16:P,300,16:P,200,16", 3, "size", "200", 21, "a whole number from 301 to 1048576"},

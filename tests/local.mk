@@ -112,6 +112,7 @@ tests_second_engine_side_LDADD = $(lower_layers)
 #
 unit_tests = \
     tests/unit/test_crc32c \
+    tests/unit/test_accept \
     tests/unit/test_ack_read \
     tests/unit/test_ack_tx \
     tests/unit/test_ack_write \
@@ -123,6 +124,7 @@ unit_tests = \
     tests/unit/test_challenge \
     tests/unit/test_cc_cubic \
     tests/unit/test_cc_swift \
+    tests/unit/test_conn \
     tests/unit/test_credit \
     tests/unit/test_credit_messages \
     tests/unit/test_datagram_size \
@@ -179,6 +181,8 @@ unit_tests = \
     tests/unit/test_reasm \
     tests/unit/test_reentry \
     tests/unit/test_threads \
+    tests/unit/test_rma_offload \
+    tests/unit/test_rma_replies \
     tests/unit/test_rma_target \
     tests/unit/test_rnr \
     tests/unit/test_rnr_entries \

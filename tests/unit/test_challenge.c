@@ -72,6 +72,32 @@ TEST(a_peer_that_never_answers)
     end(bench);
 }
 
+/* The router is gone, and the peer is heard from where it was. That is believed if what goes to the
+ * router is not answered. */
+TEST(back_inside)
+{
+    bench_t *bench = begin(0);
+
+    acquaint(bench);
+    btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
+    const btl_ib_addr_t before = conn->route.address;
+    conn->flow.doubted = true;
+    btl_ib_challenge_inside(conn); /* there was no router */
+    assert_int_equal(conn->route.address, before);
+    assert_false(conn->loss.disconnected);
+    const uint32_t outside = bench_address(0, 1);
+    assert_true(btl_ib_route_rewritten(conn, (const uint8_t *) &outside, sizeof(outside)));
+    conn->flow.doubted = false;
+    btl_ib_challenge_inside(conn);
+    assert_int_not_equal(conn->route.address, before);
+    conn->flow.doubted = true;
+    btl_ib_challenge_inside(conn);
+    assert_int_equal(conn->route.address, before);
+    assert_false(conn->flow.doubted);
+    assert_true(conn->loss.disconnected); /* what is in flight goes again */
+    end_working(bench);
+}
+
 /* ---- somebody else ---- */
 
 /* A datagram of host 0 that somebody captured is thrown at host 1 from address `from`. Returns the
@@ -232,6 +258,18 @@ static uint32_t provoke_again(bench_t *bench)
     return sent;
 }
 
+static uint32_t free_segments(const btl_ib_rail_t *rail)
+{
+    const btl_ib_list_t *list = &rail->pool.kind[0].free;
+    uint32_t count = 0;
+
+    for (const btl_ib_list_t *item = btl_ib_list_first(list); item != NULL;
+         item = btl_ib_list_next(list, item)) {
+        count++;
+    }
+    return count;
+}
+
 /* If the transport cannot tell how a router has the address there is no challenge; nor without
  * memory for it. */
 TEST(no_challenge)
@@ -259,6 +297,10 @@ TEST(no_challenge)
     }
     bench->now += BTL_IB_CHALLENGE_PAUSE + 1;
     assert_int_equal(provoke_again(bench), 1);
+    const uint32_t segments = free_segments(rail);
+    bench->now += BTL_IB_CHALLENGE_PAUSE + 1;
+    assert_int_equal(provoke_again(bench), 1);
+    assert_int_equal(free_segments(rail), segments); /* none is kept */
     end(bench);
 }
 
@@ -334,8 +376,9 @@ static void count_sent(bench_host_t *host, const btl_ib_trace_event_t *event)
         event->kind == BTL_IB_TRACE_sent && event->type == BTL_IB_TYPE_PATH_RESPONSE;
 }
 
-/* Where datagrams have a trailer a challenge and its answer have one, too, and a router is believed
- * as without. Traces have both. */
+/* Where datagrams have a trailer a challenge and its answer have one, too: zeros, if it would need
+ * a key. A router is believed as without; and devices may still read what was sent. Traces have
+ * both. */
 TEST(with_a_trailer)
 {
     static const btl_ib_protection_kind_t kinds[] = {BTL_IB_PROTECTION_CRC32C,
@@ -348,15 +391,22 @@ TEST(with_a_trailer)
             continue;
         }
         bench->hosts[0].config.trace = bench->hosts[1].config.trace = true;
+        bench->hosts[0].attr.inline_size = bench->hosts[1].attr.inline_size = 16;
         bench->on_event = count_sent;
         acquaint(bench);
         bench_run(bench, QUIET);
         bench->loses = drops_published;
         bench->routed = 1;
         bench->scratch[0] = 0;
+        bench->taping = true;
         talk(bench, 2);
         assert_int_equal(bench_counters(bench, 1)->rewritten, 1);
         assert_true(bench->scratch[0] >= 2);
+        for (const bench_datagram_t *d = bench->tape.first; d != NULL; d = d->next) {
+            for (uint32_t at = sizeof(btl_ib_wire_header_t); at < d->size && i == 1; at++) {
+                assert_true((d->data[0] & 0xf) != BTL_IB_TYPE_PATH_RESPONSE || d->data[at] == 0);
+            }
+        }
         end_delivered(bench);
     }
 }

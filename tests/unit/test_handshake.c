@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "btl_ib_ack_send.h"
 #include "btl_ib_handshake.h"
 #include "btl_ib_state.h"
 #include "hostile.h"
@@ -46,8 +47,14 @@ static int set_up(void **state)
     return 0;
 }
 
+/* Each datagram that came was counted by what became of it. */
 static int tear_down(void **state)
 {
+    for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
+        if (bench->hosts[i].engine != NULL) {
+            bench_check_counters(&bench->hosts[i]);
+        }
+    }
     end(bench);
     return 0;
 }
@@ -132,6 +139,24 @@ TEST_WITH(kept_by_the_thread, set_up, tear_down)
     each_delivered_once(bench);
 }
 
+/* What came in one turn with a first contact came before its sender's address was known: it counts
+ * as from there, if the transport tells sources or not. */
+TEST_WITH(two_at_once, set_up, tear_down)
+{
+    for (uint32_t to = 1; to < 3; to++) {
+        const uint32_t first = bench_send(bench, 0, to, 1000, 1);
+        const uint32_t second = bench_send(bench, 0, to, 1000, 1);
+        bench_turn(bench, 0);
+        assert_int_equal(bench->wire.count, 2);
+        deliver_all();
+        bench_turn(bench, to);
+        assert_true(is_delivered(first));
+        assert_true(is_delivered(second));
+        assert_int_equal(bench_counters(bench, to)->dropped_source, 0);
+        bench_run(bench, 5000);
+    }
+}
+
 /* A peer that closes before it was looked up has its message delivered nevertheless. */
 TEST_WITH(closes_before_it_is_known, set_up, tear_down)
 {
@@ -202,6 +227,27 @@ TEST_WITH(closed, set_up, tear_down)
     bench_turn(bench, 1);
     assert_int_equal(bench->wire.count, 0);
     assert_null(bench_conn(bench, 1, 0));
+}
+
+/* One that asks again, in the place of its last connection, needs no room among those that nobody
+ * adopted. */
+TEST_WITH(too_many_passive, set_up, tear_down)
+{
+    bench->hosts[1].engine->config.passive_max = 1;
+    const uint32_t first = bench_send(bench, 0, 1, 100, 1);
+    assert_true(bench_settle(bench, SECOND));
+    const uint32_t second = bench_send(bench, 2, 1, 100, 1);
+    bench_run(bench, SECOND);
+    assert_true(is_delivered(first));
+    assert_false(is_delivered(second));
+    bench_stop(bench, 0);
+    bench_start(bench, 0);
+    const uint32_t again = bench_send(bench, 0, 1, 100, 1);
+    bench_run(bench, SECOND);
+    assert_true(is_delivered(again));
+    assert_non_null(bench_connect(bench, 1, 0)); /* which adopts it */
+    assert_true(bench_settle(bench, 3 * SECOND));
+    assert_true(is_delivered(second));
 }
 
 /* There is no memory for another connection. */
@@ -559,6 +605,103 @@ TEST_WITH(comes_by_another_rail, set_up_rails, tear_down)
     const uint64_t lookups = bench->hosts[1].lookups;
     come_by_another();
     assert_int_equal(bench->hosts[1].lookups, lookups); /* it is there */
+}
+
+/* A first contact from another rail of a process than the one by which it is known is that of
+ * another connection, with what was published of that rail. */
+TEST_WITH(comes_from_another_rail, set_up_rails, tear_down)
+{
+    const btl_ib_peer_info_t info = bench_info(bench, 1, 0);
+    btl_ib_conn_t *made;
+
+    assert_int_equal(btl_ib_conn_create(bench->hosts[0].engine, 1, &info, NULL, &made), 0);
+    btl_ib_ack_send(made, BTL_IB_FLAG_ACK_NOW);
+    assert_int_equal(bench->wire.count, 1);
+    assert_int_equal(bench->wire.first->source, bench_address(0, 1));
+    deliver_all();
+    bench_turn(bench, 1);
+    const btl_ib_conn_t *found =
+        btl_ib_conn_find(bench->hosts[1].engine, 0, bench->hosts[0].config.name, 1);
+    assert_non_null(found);
+    assert_true(found->identity.bound);
+    btl_ib_conn_t *of_stranger;
+    assert_int_equal(btl_ib_conn_create(bench->hosts[2].engine, 1, &info, NULL, &of_stranger), 0);
+    btl_ib_ack_send(of_stranger, BTL_IB_FLAG_ACK_NOW);
+    deliver_all();
+    bench_turn(bench, 1);
+    found = btl_ib_conn_find(bench->hosts[1].engine, 0, bench->hosts[2].config.name, 1);
+    assert_non_null(found);
+    assert_true(found->identity.bound);
+    bench_run(bench, 5000);
+    assert_true(made->identity.bound);
+    assert_true(made->validation.valid);
+    /* any of its addresses is a source of each of its connections */
+    const uint64_t dropped = bench_counters(bench, 1)->dropped_source;
+    const bench_forgery_t forgery = bench_forge(bench, 1, 0, BTL_IB_TYPE_ACK);
+    bench_throw(bench, 1, bench_address(0, 1), &forgery, forgery.size);
+    assert_int_equal(bench_counters(bench, 1)->dropped_source, dropped);
+    bench_throw(bench, 1, bench_address(2, 0), &forgery, forgery.size);
+    assert_int_equal(bench_counters(bench, 1)->dropped_source, dropped + 1);
+    bench_send(bench, 2, 1, 100, 1);
+    bench_flow(bench);
+    bench_throw(bench, 1, bench_address(2, 0), &forgery, forgery.size); /* known, but not as its */
+    assert_int_equal(bench_counters(bench, 1)->dropped_source, dropped + 2);
+}
+
+/* ---- keys ---- */
+
+static int set_up_keys(void **state)
+{
+    bench = new_bench();
+    if (!bench_protection(bench, BTL_IB_PROTECTION_INTEGRITY)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        bench_start(bench, i);
+    }
+    return 0;
+}
+
+/* Only what the sender's key opens begins anything: a connection, or one that follows. */
+TEST_WITH(keys, set_up_keys, tear_down)
+{
+    if (bench->aead == NULL) {
+        skip();
+    }
+    const btl_ib_counters_t *count = bench_counters(bench, 1);
+    bench_send(bench, 0, 1, 1000, 1);
+    bench_turn(bench, 0);
+    bench_datagram_t *contact = bench_pop(&bench->wire);
+    bench_datagram_t *wrong = bench_copy(contact);
+    wrong->data[wrong->size - 1] ^= 1;
+    bench_deliver(bench, wrong);
+    bench_turn(bench, 1);
+    assert_null(bench_conn(bench, 1, 0));
+    bench_deliver(bench, bench_copy(contact));
+    bench_turn(bench, 1);
+    assert_non_null(bench_conn(bench, 1, 0));
+    bench_run(bench, SECOND);
+    btl_ib_conn_destroy(bench_conn(bench, 1, 0), bench->now);
+    bench_run(bench, 10000);
+    assert_non_null(bench_connect(bench, 1, 0));
+    const uint64_t stale = count->dropped_stale;
+    wrong = bench_copy(contact); /* of an incarnation that ended */
+    wrong->data[wrong->size - 1] ^= 1;
+    bench_deliver(bench, wrong);
+    bench_turn(bench, 1);
+    assert_int_equal(count->dropped_stale, stale);
+    assert_int_equal(bench->wire.count, 0);
+    bench_deliver(bench, contact);
+    bench_turn(bench, 1);
+    assert_int_equal(count->dropped_stale, stale + 1);
+    assert_int_equal(bench->wire.count, 1);
+    bench_send(bench, 0, 1, 1000, 1); /* of a new one, to one that waits for it */
+    bench_turn(bench, 0);
+    bench_clear(&bench->wire);
+    bench_run(bench, SECOND);
+    assert_true(bench_conn(bench, 1, 0)->identity.bound);
+    assert_int_equal(bench->hosts[1].deaths[BTL_IB_DEATH_RESTARTED], 0);
+    still_works(bench);
 }
 
 UNIT_MAIN(NULL, NULL)

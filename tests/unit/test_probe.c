@@ -372,6 +372,20 @@ TEST_WITH(heard_lately, set_up, tear_down)
     assert_int_equal(deaths_by(BTL_IB_DEATH_NO_PROGRESS), 1);
 }
 
+/* Heard in the first half it was silent for long. */
+TEST_WITH(heard_long_ago, set_up, tear_down)
+{
+    static const uint32_t size = 300;
+    const uint64_t limit = engine->config.silence_limit;
+
+    lose(&size, 1);
+    engine->clock.awake += limit;
+    loss->heard_at = engine->clock.awake - limit / 2;
+    conn->identity.bound = false;
+    expire_after(BTL_IB_SILENT_PROBES);
+    assert_int_equal(deaths_by(BTL_IB_DEATH_SILENCE), 1);
+}
+
 /* One that answers even while it computes, and does not, is dead if a route says that nobody is
  * there. */
 TEST_WITH(refused, set_up, tear_down)

@@ -295,6 +295,58 @@ TEST(test_rekey)
     }
 }
 
+static uint32_t derivations; /* that succeed, before one that does not */
+static const btl_ib_aead_ops_t *working;
+
+static bool derive(btl_ib_aead_t *aead, const void *secret, size_t secret_size, const void *info,
+                   size_t info_size, void *out, size_t size)
+{
+    return derivations-- > 0
+           && working->derive(aead, secret, secret_size, info, info_size, out, size);
+}
+
+/* Without memory for a key nothing begins, and nothing is sealed or opened that needs the next one,
+ * until there is. */
+TEST(test_no_key)
+{
+    if (*state == NULL) {
+        skip();
+    }
+    const uint64_t last = (UINT64_C(1) << BTL_IB_PROTECTION_KEY_SHIFT) - 1;
+    btl_ib_aead_t *aead = *state;
+    btl_ib_protection_path_t way = path();
+    uint8_t data[SIZE_MAX_HERE], out[SIZE_MAX_HERE];
+    btl_ib_aead_ops_t failing = *aead->ops;
+    end_t end;
+
+    working = aead->ops;
+    make_end(&end, BTL_IB_PROTECTION_INTEGRITY, aead);
+    fill(data, 80, false);
+    memcpy(out, data, 80);
+    failing.derive = derive;
+    aead->ops = &failing;
+    for (uint32_t n = 0; n < 2; n++) {
+        btl_ib_protection_way_t begun = {0};
+        derivations = n;
+        assert_false(btl_ib_protection_begin(&end.protection, &begun, &way));
+    }
+    end.keys.number = last;
+    derivations = 0;
+    assert_false(btl_ib_protection_seal(&end.protection, &end.keys, out, out, 80));
+    assert_int_equal(end.keys.tx.generation, 0);
+    assert_int_equal(end.count.rekeys, 0);
+    aead->ops = working;
+    seal(&end, data, out, 80);
+    assert_int_equal(end.keys.tx.generation, 1);
+    aead->ops = &failing;
+    derivations = 0;
+    assert_false(open_at(&end, out, 80));
+    assert_int_equal(end.keys.rx.generation, 0);
+    aead->ops = working;
+    assert_true(open_at(&end, out, 80));
+    assert_int_equal(end.keys.rx.generation, 1);
+}
+
 /* A first contact opens without a window of numbers; the number of it is noted later. */
 TEST(test_first_contact)
 {

@@ -505,6 +505,26 @@ static void check_blocks(uint32_t body)
     assert_int_equal(offset, view.size);
 }
 
+/* A block that is cut off anywhere is none, at whatever place. */
+TEST(test_block_cut)
+{
+    enum { RANGES = 3, SIZE = BLOCK + RANGES * 4, LEAD = 20 };
+    uint8_t body[LEAD + SIZE] = {0};
+    btl_ib_view_t whole = {.payload = body};
+    btl_ib_ack_block_t block;
+
+    body[LEAD] = 5;
+    body[LEAD + 1] = RANGES;
+    for (uint32_t size = 0; size <= SIZE; size++) {
+        uint32_t offset = LEAD;
+        whole.size = LEAD + size;
+        assert_int_equal(btl_ib_wire_next_block(&whole, &offset, &block), size == SIZE);
+        assert_int_equal(offset, size == SIZE ? LEAD + SIZE : LEAD);
+    }
+    assert_int_equal(block.channel, 5);
+    assert_int_equal(block.ranges, RANGES);
+}
+
 TEST_WITH(test_ack, NULL, teardown)
 {
     for (int connect = 0; connect < 2; connect++) {

@@ -93,6 +93,18 @@ TEST_WITH(test_bundle_wrong, NULL, teardown)
     assert_int_equal(parse(), BTL_IB_WIRE_TYPE_UNKNOWN);
 }
 
+/* The bytes behind a message of less than four are zeros, too. */
+TEST_WITH(test_short_padding, NULL, teardown)
+{
+    for (uint32_t size = 1; size < 4; size++) {
+        const uint32_t body = begin_bundle(false);
+        put_message(size, 1);
+        assert_int_equal(parse(), BTL_IB_WIRE_OK);
+        bytes[body + 7] = 1;
+        assert_int_equal(parse(), BTL_IB_WIRE_TYPE_UNKNOWN);
+    }
+}
+
 /* What is written can be read, also behind bytes that are not 0. */
 TEST(test_entry)
 {

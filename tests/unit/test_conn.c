@@ -381,6 +381,8 @@ TEST_WITH(begins_anew, set_up, tear_down)
     bench_turn(bench, 0);
     bench_clear(&bench->wire);
     conn->validation.asked_at = conn->validation.route_refused = 5;
+    conn->loss.no_tag_at = conn->loss.refused_since = 5;
+    conn->loss.disconnected = true;
     conn->cc.window = 1;
     btl_ib_conn_reset(conn);
     bench_turn(bench, 0); /* which calls back */
@@ -394,6 +396,9 @@ TEST_WITH(begins_anew, set_up, tear_down)
     assert_int_equal(conn->sentmap.unacked, 0);
     assert_int_equal(conn->validation.asked_at, 0);
     assert_int_equal(conn->validation.route_refused, 0);
+    assert_int_equal(conn->loss.no_tag_at, 0);
+    assert_int_equal(conn->loss.refused_since, 0);
+    assert_false(conn->loss.disconnected);
     assert_true(conn->cc.window > 1);
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         const btl_ib_queue_t *queue = &conn->peer_queues->q[i];
@@ -423,6 +428,35 @@ TEST_WITH(idle, set_up, tear_down)
     assert_false(bench_peer(bench, 0, 1).answers);
     assert_true(bench->hosts[0].bytes < bytes);
     still_works(bench);
+}
+
+/* Credits that it does not need while idle go back by a SKIP: those of a channel of the peer's own,
+ * if nothing is on its way there, and the peer knows of us. */
+TEST_WITH(gives_credits_back, set_up, tear_down)
+{
+    enum { NOTHING_IN_FLIGHT = 1, BOUND = 2, PER_PEER = 4, IDLE = 8, ALL = 15 };
+
+    for (int holds = 0; holds <= ALL; holds++) {
+        btl_ib_tx_channel_t *tx = &conn->tx[holds & PER_PEER ? 0 : 1];
+        conn->idle.shrunk = false;
+        engine->sched.active++;
+        engine->clock.now = conn->idle.active_at + engine->config.idle_after - !(holds & IDLE);
+        tx->limit += 100;
+        tx->sentmap.window.next += !(holds & NOTHING_IN_FLIGHT);
+        conn->identity.bound = (holds & BOUND) != 0;
+        assert_int_equal(btl_ib_conn_shrink(conn), (holds & IDLE) != 0);
+        assert_int_equal(bench->wire.count, holds == ALL);
+        conn->identity.bound = true;
+        if (holds != ALL) {
+            tx->sentmap.window.next -= !(holds & NOTHING_IN_FLIGHT);
+            tx->limit -= 100;
+            engine->sched.active -= !(holds & IDLE);
+        }
+    }
+    assert_int_equal(bench->wire.first->data[0] & 0xf, BTL_IB_TYPE_SKIP);
+    assert_int_equal(conn->sentmap.skips, 1);
+    bench_clear(&bench->wire);
+    btl_ib_conn_kill(conn, BTL_IB_DEATH_ENDED); /* the peer knows of no such credits */
 }
 
 /* ---- what is told ---- */

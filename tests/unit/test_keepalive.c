@@ -218,6 +218,16 @@ TEST_WITH(one_after_the_other, set_up_one, tear_down)
     }
 }
 
+/* A pause that is shorter than the time between looks is as long as that. */
+TEST_WITH(short_pause, set_up_one, tear_down)
+{
+    engine->config.keepalive = 1000;
+    pass(1000);
+    assert_int_equal(look(), 1);
+    pass(1000);
+    assert_int_equal(look(), 1);
+}
+
 /* With few looks in a pause each asks more: all are asked within 16 pauses. */
 TEST_WITH(many_for_one_look, set_up_one, tear_down)
 {

@@ -210,6 +210,31 @@ TEST_WITH(the_oldest_chunk, set_up, tear_down)
     assert_int_equal(probed_size(), 70);
 }
 
+/* Where segments travel in parts the peer has room for the lowest of each channel only: they have
+ * their turn, channel by channel, but not those that it refused. */
+TEST_WITH(lowest_of_each_channel, set_up, tear_down)
+{
+    static const uint32_t sizes[] = {30, 1000, 50, 1200};
+
+    lose(sizes, 4);
+    const btl_ib_tx_window_t *window = &conn->tx[0].sentmap.window;
+    btl_ib_segment_t *first = btl_ib_tx_window_at(window, window->first);
+    conn->pmtud.parts = true;
+    loss->probes = 1; /* from the first channel on */
+    assert_int_equal(probed_size(), 30);
+    loss->probes = 1;
+    assert_int_equal(probed_size(), 30);
+    loss->probes = 3; /* from the second on, where nothing is */
+    assert_int_equal(probed_large(), 1000);
+    loss->probes = 5;
+    assert_int_equal(probed_large(), 1000);
+    first->deferred = true;
+    loss->probes = 1;
+    assert_int_equal(probed_large(), 1000);
+    first->deferred = false;
+    conn->pmtud.parts = false;
+}
+
 /* A copy may be too large for the path: if nothing answers it an ACK asks as well. */
 TEST_WITH(large_ones, set_up, tear_down)
 {
@@ -440,6 +465,43 @@ static uint32_t expire_for_budget(void)
 {
     engine->retries.filled_at = loss->probe_base + btl_ib_loss_probe_timeout(conn);
     return expire();
+}
+
+/* After some probes that nothing answered others go by another flow, also those that waited for the
+ * budget. */
+TEST_WITH(another_flow, NULL, tear_down)
+{
+    static const uint32_t size = 300;
+
+    for (int waits = 0; waits < 2; waits++) {
+        bench = new_bench();
+        bench->hosts[0].attr.flows = 2;
+        acquaint(bench);
+        engine = bench->hosts[0].engine;
+        conn = bench_conn(bench, 0, 1);
+        loss = &conn->loss;
+        lose(&size, 1);
+        bench->hosts[0].rails[0].dead_flows = 1; /* the usual one */
+        conn->identity.peer_knows = waits == 0;
+        uint32_t probes = 0;
+        while (bench->wire.count == 0 && probes < 10) {
+            if (waits == 1) {
+                engine->retries.shares = 0;
+                assert_int_equal(expire_for_budget(), 0);
+                btl_ib_retry_budget_add(&engine->retries, BTL_IB_RETRY_SHARE, 1);
+                btl_ib_probe_retry(engine);
+            } else {
+                (void) expire();
+            }
+            probes++;
+        }
+        assert_in_range(probes, 2, 5);
+        bench_clear(&bench->wire);
+        conn->identity.peer_knows = true;
+        if (waits == 0) {
+            end(bench);
+        }
+    }
 }
 
 /* If it is empty a probe waits in line, and leaves when the budget has one. */

@@ -311,6 +311,8 @@ TEST(test_bad)
         }
         /* The first queue has none before it. */
         assert_true(error.queue > 1 || strstr(error.expected, "ascend") == NULL);
+        /* Only who wanted XRC is told of it. */
+        assert_int_equal(strstr(error.expected, "XRC") != NULL, strcmp(bad[i].value, "X") == 0);
         /* Nothing of it was cut. */
         assert_true(strlen(error.expected) < sizeof error.expected - 1);
     }

@@ -51,6 +51,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     bench_clear(&bench->wire);
+    bench_check_accounts(&bench->hosts[0]);
     end(bench);
     return 0;
 }
@@ -66,7 +67,10 @@ static int begin(btl_ib_op_kind_t kind, uint64_t offset, uint64_t size, void *me
                        .size = size,
                        .local = memory,
                        .code = BTL_IB_ATOMIC_ADD,
-                       .type = BTL_IB_ATOMIC_INT64};
+                       .type = BTL_IB_ATOMIC_INT64,
+                       /* the engine's: what was there does not matter */
+                       .id = 77,
+                       .asked = true};
     return btl_ib_op_start(conn, &op, bench->now);
 }
 
@@ -265,6 +269,7 @@ TEST_WITH(replies, set_up, tear_down)
     replied_twice(op.id, BTL_IB_REPLY_DONE, 5);
     assert_int_equal(over, 1);
     assert_int_equal(status, 0);
+    assert_int_equal(op.result, 5);
     assert_int_equal(conn->rx[CHANNEL].window.next, next + 2);
     ask(BTL_IB_OP_ATOMIC, 0);
     replied_twice(op.id, BTL_IB_REPLY_REJECTED, 5);
@@ -336,6 +341,7 @@ static uint32_t said(btl_ib_wire_reply_t *to, uint32_t most)
     while (bench->tape.count > 0) {
         bench_datagram_t *d = bench_pop(&bench->tape);
         if ((d->data[0] & 0xf) == BTL_IB_TYPE_REPLY) {
+            assert_false(d->data[1] & BTL_IB_FLAG_ACK_NOW); /* it is not urgent */
             for (uint32_t at = sizeof(btl_ib_wire_header_t); at < d->size && count < most;
                  at += (uint32_t) sizeof(*to)) {
                 memcpy(&to[count++], d->data + at, sizeof(*to));

@@ -216,7 +216,6 @@ static void leave_device(btl_ib_conn_t *conn, btl_ib_op_t *op)
     conn->offload.count--;
     conn->engine->op_ids.running--;
     btl_ib_op_next_peer(conn->engine);
-    btl_ib_op_not_asked(op);
 }
 
 void btl_ib_offload_event(const btl_ib_event_t *event)

@@ -7,6 +7,7 @@
  * counted, and whether its acknowledgement may wait. */
 
 #include "btl_ib_accept.h"
+#include "btl_ib_refragment.h"
 #include "btl_ib_state.h"
 #include "hostile.h"
 #include "unit.h"
@@ -100,6 +101,26 @@ TEST_WITH(out_of_order, set_up, tear_down)
     assert_int_equal(conn->rx[SHARED].window.next, next + 3);
     assert_int_equal(conn->rx[SHARED].window.above, 0);
     assert_int_equal(engine->count.received_out_of_order, before + 2);
+}
+
+/* What comes whole is not waited for in parts. */
+TEST_WITH(came_in_parts_too, set_up, tear_down)
+{
+    btl_ib_view_t part = segment(SHARED, 0);
+    btl_ib_refragment_t *whole;
+    const size_t bytes = bench->hosts[0].bytes;
+
+    part.type = BTL_IB_TYPE_PART;
+    part.size = 48;
+    part.part.total = BYTES;
+    part.part.type = BTL_IB_TYPE_DATA;
+    (void) btl_ib_refragment_add(&conn->input.parts, &engine->mem, &part, &whole);
+    assert_false(btl_ib_list_empty(&conn->input.parts));
+    accept_one(SHARED, 1); /* another one */
+    assert_false(btl_ib_list_empty(&conn->input.parts));
+    accept_one(SHARED, 0);
+    assert_true(btl_ib_list_empty(&conn->input.parts));
+    assert_true(bench->hosts[0].bytes < bytes + 256);
 }
 
 /* It uses a credit where credits are the peer's own. */

@@ -304,6 +304,42 @@ TEST(no_challenge)
     end(bench);
 }
 
+/* While the peer is heard from where it should be there is no challenge. */
+TEST(heard_lately)
+{
+    bench_t *bench = begin(0);
+
+    acquaint(bench);
+    assert_int_equal(provoke_again(bench), 0);
+    assert_int_equal(bench_conn(bench, 1, 0)->validation.challenged_at, 0);
+    bench->now += QUIET;
+    bench_turn(bench, 1);
+    assert_int_equal(provoke_again(bench), 1);
+    end_working(bench);
+}
+
+/* A challenge is answered by each flow that the peer will use. */
+TEST(answered_by_each_flow)
+{
+    bench_t *bench = begin(0);
+
+    bench->hosts[0].attr.flows = 3;
+    acquaint(bench);
+    bench->now += QUIET;
+    bench_turn(bench, 1);
+    bench_turn(bench, 0);
+    bench_clear(&bench->wire);
+    bench_datagram_t *challenge = provoke(bench, MALLORY);
+    for (uint32_t dead = 0; dead < 16; dead++) {
+        bench->hosts[0].rails[0].dead_flows = dead;
+        bench_throw(bench, 0, MALLORY, challenge->data, challenge->size);
+        assert_int_equal(bench->wire.count, !(dead & 1) + !(dead & 2) + !(dead & 4));
+        bench_clear(&bench->wire);
+    }
+    free(challenge);
+    end(bench);
+}
+
 /* The process with the smaller name lets the other one ask first. */
 TEST(who_asks_first)
 {
@@ -333,8 +369,10 @@ TEST(a_late_answer)
     bench->now += BTL_IB_CHALLENGE_VALID;
     bench_turn(bench, 1);
     bench_datagram_t *answer = answer_of(bench, challenge);
+    assert_int_equal(btl_ib_conn_diagnosis(bench_conn(bench, 1, 0)).foreign, 1);
     bench_throw(bench, 1, MALLORY, answer->data, answer->size);
     assert_int_equal(bench_counters(bench, 1)->rewritten, 1);
+    assert_int_equal(btl_ib_conn_diagnosis(bench_conn(bench, 1, 0)).foreign, 0);
     free(challenge);
     free(answer);
     end(bench);
@@ -359,6 +397,11 @@ TEST(not_answered)
     assert_int_equal(bench->wire.count, 0);
     assert_int_equal(count->received_challenges, 0);
     assert_true(count->dropped_unknown > unknown);
+    bench_conn(bench, 0, 1)->identity.version++;
+    bench_throw(bench, 0, MALLORY, challenge->data, challenge->size);
+    bench_conn(bench, 0, 1)->identity.version--;
+    assert_int_equal(count->dropped_version, 1);
+    assert_int_equal(count->received_challenges, 0);
     rail->health.down = true;
     bench_throw(bench, 0, MALLORY, challenge->data, challenge->size);
     rail->health.down = false;

@@ -318,6 +318,25 @@ TEST(test_bad)
     }
 }
 
+/* Credits are banked up to a number, or as many as the grammar allows; S queues have none. */
+TEST(test_slack)
+{
+    btl_ib_queue_table_t table = parse("P,128,16,4:P,256,256,128,16:S,512,64");
+    const uint32_t of_shared = table.q[2].window;
+
+    btl_ib_queues_set_slack(&table, 20);
+    assert_int_equal(table.q[0].window, 12); /* whole batches of 16 - 4 */
+    assert_int_equal(table.q[1].window, 21);
+    assert_int_equal(table.q[2].window, of_shared);
+    btl_ib_queues_set_slack(&table, 11);
+    assert_int_equal(table.q[0].window, 12);
+    btl_ib_queues_set_slack(&table, 10);
+    assert_int_equal(table.q[0].window, 11);
+    btl_ib_queues_set_slack(&table, 0);
+    assert_int_equal(table.q[0].window, 1);
+    assert_int_equal(btl_ib_queues_check(&table), 0);
+}
+
 /* ---- fitting a transport ---- */
 
 static const struct {

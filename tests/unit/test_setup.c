@@ -228,6 +228,34 @@ TEST_WITH(too_many_rails, set_up, tear_down)
     free(rails);
 }
 
+/* A new engine has nothing to do, for anybody. */
+TEST_WITH(nothing_to_do, set_up, tear_down)
+{
+    const btl_ib_list_t *const lists[] = {
+        &engine->conns,
+        &engine->ready,
+        &engine->starved,
+        &engine->acks,
+        &engine->acks_answered,
+        &engine->whole,
+        &engine->rnr,
+        &engine->closing,
+        &engine->events,
+        &engine->zcopy.sent,
+        &engine->tables,
+        &engine->op_ids.peers,
+        &engine->retries.waiting,
+        &engine->deferred_free.gone,
+        &engine->backlog.messages,
+        &engine->unidentified.messages,
+    };
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        assert_true(btl_ib_list_empty(lists[i]));
+    }
+    assert_false(btl_ib_engine_lingering(engine));
+}
+
 /* What a rail publishes is of that rail. */
 TEST_WITH(what_a_rail_publishes, set_up, tear_down)
 {

@@ -95,6 +95,22 @@ TEST(test_response_depends_on_all)
     assert_int_not_equal(btl_ib_token_of_response(&bob, 0x0102030405060708, 0xa1b2c3d5), proof);
 }
 
+TEST(test_challenge_layout)
+{
+    static const uint8_t record[40] = {
+        0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, /* the sender's name */
+        0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, /* its secret */
+        0x00, 0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, /* */
+        0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, /* the challenge */
+        0xd4, 0xc3, 0xb2, 0xa1,                         /* connection */
+        0x82, 0x00, 0x00, 0x00,                         /* flags */
+    };
+
+    assert_int_equal(btl_ib_token_of_challenge(&bob, 0x0102030405060708, &alice, 0x1112131415161718,
+                                               0xa1b2c3d4, 0x82),
+                     btl_ib_siphash(&bob, record, sizeof record));
+}
+
 TEST(test_token_depends_on_all)
 {
     uint64_t token = btl_ib_token(&bob, 1, &alice, 2, 3);

@@ -261,6 +261,31 @@ TEST_WITH(a_busy_device, set_up, tear_down)
     assert_int_equal(loss->probes, 1);
 }
 
+/* Bulk in a lane of its own that nothing answers, while other things are answered: the newest of it
+ * asks, and an ACK, as it may be too large. */
+TEST_WITH(only_bulk_is_missed, set_up, tear_down)
+{
+    static const uint32_t size =
+        2 * (1472 - sizeof(btl_ib_wire_header_t) - sizeof(btl_ib_wire_chunk_t));
+
+    lose(&size, 1);
+    assert_false(btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_BULK]));
+    engine->clock.now += SECOND;
+    loss->probe_base = loss->sample_at = engine->clock.now;
+    loss->sample_echo = (uint32_t) engine->clock.now;
+    btl_ib_on_timeout(conn);
+    assert_int_equal(bench->wire.count, 0); /* there is one lane for all */
+    engine->rails[0]->transport->attr.bulk_lane = true;
+    btl_ib_on_timeout(conn);
+    engine->rails[0]->transport->attr.bulk_lane = false;
+    assert_int_equal(bench->wire.count, 2);
+    assert_int_equal(bench->wire.first->size, 1472);
+    assert_true(bench->wire.first->data[1] & BTL_IB_FLAG_ACK_NOW);
+    assert_int_equal(type_of(bench->wire.first->next), BTL_IB_TYPE_ACK);
+    assert_int_equal(bench_counters(bench, 0)->sent_probes, 0);
+    bench_clear(&bench->wire);
+}
+
 /* ---- timeouts ---- */
 
 static uint32_t restarts;

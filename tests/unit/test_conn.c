@@ -430,6 +430,51 @@ TEST_WITH(idle, set_up, tear_down)
     still_works(bench);
 }
 
+/* What traffic took is given back whenever it is idle: windows, answers, runs that were refused. */
+TEST_WITH(idle_again, set_up, tear_down)
+{
+    enum { DEAF = 200 };
+    size_t bytes = 0;
+
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < 300; k++) {
+            bench_send(bench, 0, 1, 1000, 1);
+        }
+        bench->hosts[0].deaf[DEAF] = true;
+        bench_send(bench, 1, 0, 1000, DEAF);
+        bench_run(bench, 10000);
+        bench->hosts[0].deaf[DEAF] = false;
+        still_works(bench);
+        assert_true(bench->hosts[0].bytes > bytes);
+        bench_run(bench, 5 * engine->config.idle_after);
+        assert_true(bench_peer(bench, 0, 1).shrunk);
+        assert_true(i == 0 || bench->hosts[0].bytes <= bytes + 256);
+        assert_null(conn->rnr.runs);
+        for (uint32_t channel = 0; channel < conn->peer_queues->count; channel++) {
+            assert_true(conn->tx[channel].sentmap.window.first
+                        == conn->tx[channel].sentmap.window.next);
+            assert_true(conn->tx[channel].sentmap.window.size <= 8);
+        }
+        bytes = bench->hosts[0].bytes;
+    }
+}
+
+/* One that drains takes nothing new, but sends what it had. */
+TEST_WITH(drains, set_up, tear_down)
+{
+    const uint32_t before = bench_send(bench, 0, 1, 100, 1);
+
+    btl_ib_conn_drain(conn);
+    assert_true(conn->draining);
+    assert_int_equal(bench_send(bench, 0, 1, 100, 1), UINT32_MAX);
+    const uint32_t came = bench_send(bench, 1, 0, 100, 1);
+    bench_run(bench, SECOND);
+    assert_int_equal(bench->messages[before].delivered, 1);
+    assert_true(bench->messages[came].done); /* what comes is acknowledged, and not delivered */
+    assert_int_equal(bench->messages[came].delivered, 0);
+    assert_true(btl_ib_conn_drained(conn));
+}
+
 /* Credits that it does not need while idle go back by a SKIP: those of a channel of the peer's own,
  * if nothing is on its way there, and the peer knows of us. */
 TEST_WITH(gives_credits_back, set_up, tear_down)

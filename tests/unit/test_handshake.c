@@ -427,6 +427,41 @@ TEST_WITH(restarted, set_up, tear_down)
     assert_int_equal(bench_counters(bench, 1)->connections_passive, 2);
 }
 
+static bool loses_all(bench_t *all, const bench_datagram_t *datagram)
+{
+    return true;
+}
+
+/* A peer that closed, and came back without our being told: what was on its way to it is over, and
+ * ours is a new incarnation, too, as it had data of the one before. */
+TEST_WITH(reopened, set_up, tear_down)
+{
+    bench_send(bench, 0, 1, 100, 1);
+    bench_send(bench, 1, 0, 100, 1);
+    assert_true(bench_settle(bench, SECOND));
+    bench_run(bench, 5000);
+    const uint32_t epoch = bench_peer(bench, 1, 0).epoch;
+    bench->loses = loses_all;
+    const uint32_t lost = bench_send(bench, 1, 0, 100, 1);
+    bench_turn(bench, 1);
+    btl_ib_conn_destroy(bench_conn(bench, 0, 1), bench->now);
+    bench_run(bench, 10000);
+    assert_int_equal(bench_totals(&bench->hosts[1]).unacked, 1);
+    bench->loses = NULL;
+    const uint32_t message = bench_send(bench, 0, 1, 100, 1);
+    bench_turn(bench, 0);
+    deliver_all();
+    bench_turn(bench, 1);
+    assert_true(is_delivered(message));
+    assert_int_equal(bench_peer(bench, 1, 0).epoch, epoch + 1);
+    bench_run(bench, SECOND);
+    assert_int_equal(bench_totals(&bench->hosts[1]).unacked, 0);
+    assert_false(is_delivered(lost));
+    const uint32_t back = bench_send(bench, 1, 0, 100, 1);
+    bench_run(bench, SECOND);
+    assert_true(is_delivered(back));
+}
+
 /* One that asks whether we are there, and does not know us, is answered. */
 TEST_WITH(asks_who_we_are, set_up, tear_down)
 {

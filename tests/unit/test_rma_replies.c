@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "btl_ib_conn.h"
 #include "btl_ib_rma_initiator.h"
 #include "btl_ib_rma_replies.h"
 #include "btl_ib_state.h"
@@ -134,6 +135,24 @@ TEST_WITH(begun, set_up, tear_down)
     conn->state = BTL_IB_CONN_OPEN;
     assert_int_equal(engine->count.started_puts, 1);
     assert_int_equal(conn->ops.count, 0);
+}
+
+/* One that still waits for its turn when the connection ends had no slot. */
+TEST_WITH(ends_before_its_turn, set_up, tear_down)
+{
+    btl_ib_op_t waiting;
+
+    engine->config.ops_max = 1;
+    assert_int_equal(begin(BTL_IB_OP_GET, 1024, BYTES, local), 0);
+    waiting = op;
+    waiting.id = 77;
+    assert_int_equal(btl_ib_op_start(conn, &waiting, bench->now), 0);
+    assert_int_equal(engine->op_ids.running, 1);
+    assert_int_equal(conn->ops.count, 2);
+    btl_ib_conn_kill(conn, BTL_IB_DEATH_ENDED);
+    assert_int_equal(over, 2);
+    assert_int_equal(status, -EPIPE);
+    assert_int_equal(engine->op_ids.running, 0);
 }
 
 /* ---- answers ---- */

@@ -472,7 +472,7 @@ static btl_ib_memory_estimate_t told(uint32_t peers)
 /* An engine, and each connection, take about what was said of them. */
 TEST_WITH(memory_is_as_told, set_up, tear_down)
 {
-    enum { PEERS = 64, SENDS = 64 /* bytes of a channel, once it has sent */ };
+    enum { PEERS = 64, SENDS = 8 * sizeof(void *) /* bytes of a channel, once it has sent */ };
     const uint64_t none = told(0).all[BTL_IB_ESTIMATE_PROCESS].held;
     btl_ib_conn_t *conn;
 

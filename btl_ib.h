@@ -4,25 +4,24 @@
  */
 
 /*
- * The component and its modules: what Open MPI sees of btl ib. The component owns one engine; a
- * module is one rail of it, that is one device. Their parts are structures; the files of the root
- * change them together.
+ * The component and its modules: what Open MPI sees of btl ib. The component owns one engine. A
+ * module is one rail of that engine, which is one device. A comment beside each part of the two
+ * structures names the file that changes it.
  *
- * Threads. One lock guards the engine and everything here. It is taken at the entry of every BTL
- * function and of progress; besides other threads of the application it keeps out the progress
- * thread. It is released around every call up (receive callbacks, completions, the error callback),
- * for two reasons:
- *  - ob1 calls us with none of its own locks held (its matching, request and pending lists are
- *    locked for list operations only), but bml r2 does: mca_bml_lock is held while add_procs is
- *    called, and taken in receive callbacks when an answer goes to a process that was not added yet
- *    (mca_bml_base_get_endpoint). With our lock held across the callback the two would be taken in
- *    both orders. coll/adapt does alike with the mutex of a request.
- *  - another thread can receive while one is in a callback that takes its time.
- * The progress thread makes no call up at all, so the PML never runs in a thread that it does not
- * know, unless the user wants that (btl_ib_progress deliver): then Open MPI is told that there are
- * threads, before it does anything with us. To the engine this looks like a callback that calls
- * back in, except that calls need not end in the reverse order of their beginning; its guards are
- * counters for that reason.
+ * Threads. One lock guards the engine and everything here, against the application's threads and
+ * the progress thread. Every BTL function and progress take it at their entry, and release it
+ * around every call up (receive callbacks, completions, the error callback), for two reasons:
+ *  - bml r2 holds mca_bml_lock while it calls add_procs, which takes our lock; and a receive
+ *    callback takes mca_bml_lock if it answers a process that was not added yet
+ *    (mca_bml_base_get_endpoint). If we held our lock across the callback, the two locks would be
+ *    taken in both orders: a deadlock. coll/adapt does the same with the mutex of a request. (ob1
+ *    itself calls us with none of its locks held.)
+ *  - Another thread can receive while one thread is in a callback that takes long.
+ * The progress thread makes no call up, so the PML never runs in a thread that it does not know,
+ * unless the user wants that (btl_ib_progress deliver): then we tell Open MPI that there are
+ * threads, before it does anything else with us. To the engine a call of another thread during a
+ * callback looks like a callback that calls the engine again, with one difference: such calls need
+ * not return in the reverse order of their beginning. That is why the engine's guards are counters.
  */
 
 #ifndef BTL_IB_H
@@ -51,20 +50,20 @@
 #include "btl_ib_stats.h"
 #include "btl_ib_trace_file.h"
 
-/* us between two drains that belong to one shutdown */
+/* us: two drains with at most this time between them belong to one shutdown. */
 #define BTL_IB_DRAIN_GAP 10000
 
 /* Endpoints of a module; btl_ib_endpoint.c. */
 typedef struct btl_ib_endpoints {
     opal_list_t all;
-    struct mca_btl_base_endpoint_t *self; /* that of the own process, if there is one */
-    btl_ib_conn_t *loopback; /* to the own process by the device, for its atomics; made on demand */
+    struct mca_btl_base_endpoint_t *self; /* the own process's endpoint; NULL: none */
+    btl_ib_conn_t *loopback; /* to the own process, for atomics by the device; made on demand */
 } btl_ib_endpoints_t;
 
 /* A free list of fragments; btl_ib_frag.c. */
 typedef struct btl_ib_frag_list {
     opal_free_list_t items;
-    uint32_t due; /* of these were sent and will call back; guarded by the lock */
+    uint32_t due; /* fragments of it that were sent and will call back; guarded by the lock */
 } btl_ib_frag_list_t;
 
 typedef struct btl_ib_frag_lists {
@@ -77,7 +76,7 @@ typedef struct btl_ib_frag_lists {
 typedef struct btl_ib_rdma_lists {
     opal_free_list_t ops;
     btl_ib_list_t active; /* operations under way, in the order of their start */
-    uint64_t started;     /* so many; the number of the newest */
+    uint64_t started;     /* operations started so far: the number of the newest one */
 } btl_ib_rdma_lists_t;
 
 /* A device. */
@@ -86,7 +85,7 @@ typedef struct btl_ib_module {
     uint32_t rail;               /* its number in the engine */
     char name[64];               /* "ofi/udp:eth0" */
     mca_btl_base_module_error_cb_fn_t error_cb;
-    bool device_atomics; /* atomics on memory that peers reach by it are done by devices */
+    bool device_atomics; /* devices, not processors, do atomics on memory that peers reach by it */
     btl_ib_registration_cache_t cache;
     btl_ib_endpoints_t endpoints;
     btl_ib_frag_lists_t frags;
@@ -94,11 +93,11 @@ typedef struct btl_ib_module {
     opal_free_list_t memory; /* registered regions; btl_ib_register_mem.c */
 } btl_ib_module_t;
 
-/* Processes that leave; btl_ib_module.c. */
+/* Drains, which wait until peers that leave have acknowledged all; btl_ib_module.c. */
 typedef struct btl_ib_drain {
-    uint32_t active;  /* del_procs or finalize calls going on: a death is no failure then */
-    uint64_t started; /* us: procs deleted one after the other share one bound */
-    uint64_t ended;   /* us */
+    uint32_t active;  /* del_procs or finalize calls under way: a peer's death is no failure then */
+    uint64_t started; /* us: when the first drain of this shutdown began; all share its bound */
+    uint64_t ended;   /* us: when the last drain ended */
 } btl_ib_drain_t;
 
 /* The component. */
@@ -107,62 +106,62 @@ typedef struct btl_ib_component {
     btl_ib_params_t params;
     mca_btl_base_module_t limits; /* what the parameters set; every module starts as a copy */
     struct {                      /* btl_ib_module.c */
-        bool told;                /* that ib carries what shared memory could */
+        bool reported;            /* logged that ib carries what a BTL for shared memory could */
     } local;
     struct {         /* btl_ib_module.c */
-        bool chosen; /* by which component windows go, as far as ib has a say */
+        bool chosen; /* settled whether ib offers atomics, and so which osc component is used */
     } osc;
     struct {            /* btl_ib_register_mem.c */
-        uint32_t hosts; /* of this job, where osc/rdma takes ranks for others: btl_ib_osc.h; 0: it
-                         * does not, or the runtime does not say */
-        bool told;      /* that it does */
+        uint32_t hosts; /* hosts of this job, if this release's osc/rdma mistakes ranks
+                         * (btl_ib_osc.h); 0: it does not, or the runtime does not say */
+        bool reported;  /* warned of that */
     } osc_ranks;
-    struct {          /* btl_ib_rdma.c */
-        bool watched; /* osc/rdma is one that waits for a lock that it has: btl_ib_osc.h */
-        bool told;    /* that it did */
+    struct {           /* btl_ib_rdma.c */
+        bool watched;  /* this release's osc/rdma may wait for a lock that it has (btl_ib_osc.h) */
+        bool reported; /* logged that it did */
         btl_ib_osc_locks_t words;
     } osc_locks;
     struct {        /* btl_ib_register_mem.c */
-        bool begun; /* all processes of the job are expected */
+        bool begun; /* connections to all processes of the job are made (expect_job()) */
     } expecting;
     bool mpi_threads; /* MPI_THREAD_MULTIPLE */
-    bool named;       /* in the selection of BTLs: a user that asks for ib gets help texts */
+    bool named;       /* the selection of BTLs names ib: help texts tell why it is not used */
     btl_ib_engine_t *engine;
     btl_ib_aead_t *aead;      /* the engine's, if btl_ib_protection needs one */
-    btl_ib_modex_t *self;     /* what we published */
-    opal_process_name_t name; /* our own; Open MPI forgets it before we are finalized */
-    uint32_t processes;       /* of this job; 0: the runtime does not say */
-    btl_ib_module_t *modules[BTL_IB_RAILS_MAX];
-    uint32_t module_count;   /* made */
-    uint32_t modules_in_use; /* not finalized yet */
-    opal_hash_table_t known; /* what processes published to which several pairs of rails may lead */
-    opal_hash_table_t hosts; /* endpoints of processes on each host; btl_ib_endpoint.c */
+    btl_ib_modex_t *self;     /* what this process published */
+    opal_process_name_t name; /* of this process; Open MPI forgets it before we are finalized */
+    uint32_t processes;       /* of this job, this one included; 0: the runtime does not say */
+    btl_ib_module_t *modules[BTL_IB_RAILS_MAX]; /* by rail; NULL: finalized */
+    uint32_t module_count;                      /* made */
+    uint32_t modules_in_use;                    /* not finalized yet */
+    opal_hash_table_t known; /* by name: what peers published that several pairs of rails reach */
+    opal_hash_table_t hosts; /* by host: endpoints of its processes; btl_ib_endpoint.c */
     btl_ib_biased_lock_t lock;
     btl_ib_progress_thread_t progress_thread;
     btl_ib_poll_throttle_t throttle;
     btl_ib_poll_sleep_t poll_sleep;
     btl_ib_poll_yield_t poll_yield;
-    uint64_t look_at; /* us: what seldom waits is looked for, even if a turn found nothing */
+    uint64_t rare_work_at; /* us: when do_rare_work() is called even if a turn found nothing */
     btl_ib_log_state_t log;
     btl_ib_peer_reports_t reports;
     btl_ib_registration_limit_t registered;
     btl_ib_stats_t stats;
     btl_ib_trace_file_t *trace; /* NULL: none */
     struct {                    /* btl_ib_component.c */
-        bool watched;           /* an exit without MPI_Finalize is noticed */
-        pid_t pid;              /* whose exit; 0: all was told */
-        bool abort_waits;       /* for a debugger, as btl_ib_ompi_abort_waits() said */
+        bool watched;           /* report_at_exit() is registered with atexit() */
+        pid_t pid;              /* the process that reports (not its children); 0: it has */
+        bool abort_waits;       /* an abort waits for a debugger: btl_ib_ompi_abort_waits() */
     } exit;
-    btl_ib_opened_device_t *opened; /* of each rail, as it was opened */
+    btl_ib_opened_device_t *opened; /* array by rail; freed with the engine */
     btl_ib_connectivity_t connectivity;
     btl_ib_drain_t drain;
     btl_ib_exit_timeout_t exit_timeout;
     struct {                 /* btl_ib_frag.c */
         uint32_t calling;    /* callbacks of fragments that have not returned */
-        btl_ib_list_t ready; /* fragments that were sent meanwhile: theirs are to be called */
+        btl_ib_list_t ready; /* fragments that were sent meanwhile, whose callbacks wait */
     } callbacks;
-    btl_ib_list_t gone; /* endpoints whose hosts said that nobody is there, the first one first:
-                         * what is to be reported; btl_ib_failures.c */
+    btl_ib_list_t gone; /* endpoints whose host said that the process is gone, in the order of
+                         * gone_at, to be reported later; btl_ib_failures.c */
 } btl_ib_component_t;
 
 extern btl_ib_component_t mca_btl_ib_component;
@@ -182,7 +181,7 @@ static inline void btl_ib_unlock(void)
     btl_ib_biased_lock_release(&component->lock);
 }
 
-/* Tells the engine when a call ended that sent much. */
+/* Tells the engine that a call ends, if it has sent much. */
 static inline void btl_ib_end_call(btl_ib_engine_t *engine)
 {
     if (OPAL_UNLIKELY(btl_ib_engine_has_sent_much(engine))) {
@@ -190,8 +189,8 @@ static inline void btl_ib_end_call(btl_ib_engine_t *engine)
     }
 }
 
-/* Lets the engine work once, or after a pause until all is done that came meanwhile. Returns as
- * btl_ib_engine_progress(). */
+/* Runs a turn of the engine; after a pause of this process as many as it takes to read all that
+ * came meanwhile. Returns the number of events, as btl_ib_engine_progress(). */
 static inline int btl_ib_run_engine(uint64_t now)
 {
     btl_ib_engine_t *engine = mca_btl_ib_component.engine;
@@ -205,20 +204,22 @@ static inline int btl_ib_run_engine(uint64_t now)
     return events;
 }
 
-/* Lets the engine work in a progress call, after btl_ib_poll_throttle_count(). */
+/* Runs the engine in a progress call, and tells the poll throttle what that found. Called after
+ * btl_ib_poll_throttle_count(). */
 static inline int btl_ib_poll_engine(uint64_t now)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     const int events = btl_ib_run_engine(now);
-    const bool counts = events == 0 && !component->throttle.alone; /* else nobody asks */
+    /* The throttle reads `busy` of an empty poll beside other BTLs only: else save the question. */
+    const bool counts = events == 0 && !component->throttle.alone;
 
     btl_ib_poll_throttle_polled(&component->throttle, now, events > 0,
                                 counts && btl_ib_engine_busy(component->engine));
     return events;
 }
 
-/* Begins a stage of an exit (btl_ib_exit_timeout.h) that may take `bound` us, which
- * btl_ib_exit_timeout_end() ends. */
+/* Begins a stage of an exit (btl_ib_exit_timeout.h) that may take `bound` us. The caller ends it by
+ * btl_ib_exit_timeout_end(). */
 static inline void btl_ib_exit_stage(const char *stage, uint64_t bound)
 {
     const int rc =
@@ -263,11 +264,12 @@ void btl_ib_module_destroy(btl_ib_module_t *module);
 /* Removes all endpoints without callbacks, and what is registered. Called without the lock. */
 void btl_ib_module_close(btl_ib_module_t *module);
 
-/* Polls until no CLOSE is due, within the bound of drains. Called with the lock held. */
+/* Polls until no CLOSE is due, within the bound of drains. Called with the lock held, which is
+ * released meanwhile. */
 void btl_ib_module_linger(void);
 
-/* Tells what this process waits for: connections that have something to do, not too many of them,
- * and how many there are. Called with the lock held. */
+/* Prints what this process waits for: connections that have something to do, a limited number of
+ * them, and how many there are. Called with the lock held. */
 void btl_ib_module_dump_busy(void);
 
 /* ---- btl_ib_send.c ---- */
@@ -295,8 +297,8 @@ void btl_ib_failures_gso_lost(void *context, btl_ib_conn_t *conn, uint32_t lost,
 void btl_ib_failures_rail_failed(void *context, uint32_t rail, const char *refused, int error,
                                  uint32_t moved, uint32_t left);
 
-/* Reports, in progress calls with the lock held, peers that failed, as their hosts or the runtime
- * said meanwhile. */
+/* Reports peers that failed, as their hosts or the runtime said meanwhile. Called in progress calls
+ * with the lock held, which is released around calls up. */
 void btl_ib_failures_look(uint64_t now);
 
 /* ---- btl_ib_register_mem.c ---- */
@@ -306,14 +308,14 @@ void btl_ib_register_functions(mca_btl_base_module_t *module);
 /* Constructs the list of a module. Returns an OPAL status. */
 int btl_ib_register_init(btl_ib_module_t *module);
 
-/* True if processors may change words that devices change. */
+/* True if processors may change words that devices change, too (IBV_ATOMIC_GLOB). */
 static inline bool btl_ib_register_is_global(const btl_ib_module_t *module)
 {
     return (module->super.btl_atomic_flags & MCA_BTL_ATOMIC_SUPPORTS_GLOB) != 0;
 }
 
-/* Returns what the transport knows these bytes of registered memory by; NULL: processors move
- * them. */
+/* Returns the transport's handle of these bytes, which are in the region of `handle`; NULL: the
+ * device does not reach them, and processors move them. */
 void *btl_ib_device_memory_of(const struct mca_btl_base_registration_handle_t *handle,
                               const void *address, uint64_t size);
 
@@ -329,11 +331,12 @@ int btl_ib_rdma_init(btl_ib_module_t *module);
 void btl_ib_rdma_done(btl_ib_op_t *op, int status);
 
 /* Completes the operations that died with the endpoint's connection, once that was reported,
- * without their callbacks if `quiet`. Called with the lock held. */
+ * without their callbacks if `quiet`. Called with the lock held, which is released during
+ * callbacks. */
 void btl_ib_rdma_fail_all(struct mca_btl_base_endpoint_t *endpoint, bool quiet);
 
-/* Forgets operations of an endpoint that was closed of which other rails still carry parts. Called
- * with the lock held. */
+/* Forgets those operations of a closed endpoint whose parts other rails still carry: the parts end
+ * without a callback. Called with the lock held. */
 void btl_ib_rdma_abandon(struct mca_btl_base_endpoint_t *endpoint);
 
 #endif

@@ -34,8 +34,8 @@ enum { TABLE_AT_FIRST = 64 }; /* processes, and hosts; both tables grow */
 static int thread_turn(void);
 static int module_finalize(mca_btl_base_module_t *btl);
 
-/* True if the selection of BTLs names us ("ib,self"). A list of those that are not wanted does
- * not. */
+/* True if the selection of BTLs names us ("ib,self"). A list of unwanted BTLs ("^tcp") names
+ * nobody. */
 static bool named_by_user(void)
 {
     const char *selection = opal_btl_base_framework.framework_selection;
@@ -43,8 +43,8 @@ static bool named_by_user(void)
     return selection != NULL && selection[0] != '^' && btl_ib_value_lists(selection, "ib");
 }
 
-/* Sets the version that ompi_info shows, where MCA_BTL_DEFAULT_VERSION wrote that of Open MPI.
- * Nothing compares it. */
+/* Sets the component's version, which ompi_info shows: MCA_BTL_DEFAULT_VERSION wrote Open MPI's.
+ * Open MPI compares it with nothing. */
 static void set_version(mca_base_component_t *component)
 {
     int part[3];
@@ -63,7 +63,7 @@ static int component_register(void)
     char why[256];
 
     if (!btl_ib_ompi_check(why, sizeof(why))) {
-        /* Not even a help text: nothing of another series is certain to be where we expect it. */
+        /* A help text would need structures of Open MPI, which may differ in another series. */
         if (named_by_user()) {
             opal_output(0, "btl:ib: %s: not used; please rebuild it", why);
         }
@@ -80,9 +80,10 @@ static int component_register(void)
     return OPAL_SUCCESS;
 }
 
-/* ---- files of a process ---- */
+/* ---- names of files, and the trace ---- */
 
-/* Makes the name that a process has of a pattern, to be freed. NULL: there is none. */
+/* Returns the name that a pattern of a parameter stands for in this process, to be freed. NULL: no
+ * pattern is set, the name is too long, or memory is short. */
 static char *make_name(const btl_ib_component_t *component, const char *pattern, const char *suffix)
 {
     char *name = pattern != NULL && pattern[0] != '\0' ? malloc(BTL_IB_FILE_NAME_MAX) : NULL;
@@ -101,8 +102,9 @@ static char *make_name(const btl_ib_component_t *component, const char *pattern,
     return name;
 }
 
-/* Opens the file of btl_ib_trace, which the engine's events go to from its beginning on; NULL:
- * none. Where it cannot be made one process of a host says so, at once, and the job goes on. */
+/* Opens the file of btl_ib_trace, before the engine is created, so that it has all events. NULL: no
+ * trace is wanted, or the file cannot be made: then one process of a host says so, and the job goes
+ * on. */
 static btl_ib_trace_file_t *open_trace(const btl_ib_component_t *component)
 {
     const uint64_t began = btl_ib_now_ns();
@@ -149,7 +151,8 @@ static void close_trace(btl_ib_component_t *component)
 
 /* ---- the engine ---- */
 
-/* Fills in what peers are to know of this process. */
+/* Fills in what this process publishes of itself, except secrets, rails and protection. The name of
+ * the host is shown to users of other hosts, so it keeps printable characters only. */
 static void describe_self(btl_ib_modex_t *self, const mca_btl_base_module_t *limits)
 {
     self->wire = btl_ib_versions_here();
@@ -181,7 +184,8 @@ static void report_no_memory(void)
                              "Do: raise its limit (ulimit -v, memory.max of the cgroup).");
 }
 
-/* Makes our secret and key, which peers get, and the cryptography to use theirs. */
+/* Makes our secret and key, which peers get through the modex, and opens the cipher, if
+ * btl_ib_protection needs one. */
 static bool make_secrets(btl_ib_component_t *component)
 {
     btl_ib_modex_t *self = component->self;
@@ -207,7 +211,7 @@ static bool make_secrets(btl_ib_component_t *component)
     return random_bytes(&self->key, sizeof(self->key));
 }
 
-/* Fills in what the parameters and our own data say. */
+/* Fills in the engine's configuration, except region_secret. */
 static void configure_engine(btl_ib_component_t *component, btl_ib_engine_config_t *config)
 {
     btl_ib_params_engine(&component->params, &component->limits, config);
@@ -250,7 +254,7 @@ static bool create_engine(btl_ib_component_t *component)
     return component->engine != NULL;
 }
 
-/* Frees the engine and what belongs to it, as far as there is any. */
+/* Frees the engine and what belongs to it; also after an initialization that failed half-way. */
 static void free_engine(btl_ib_component_t *component)
 {
     free(component->opened);
@@ -276,8 +280,8 @@ static void free_engine(btl_ib_component_t *component)
 
 /* ---- init ---- */
 
-/* Returns what changes words by that device, as peers have to know it: only rails of one kind are
- * joined. */
+/* Returns what executes atomics on memory that peers reach by that device. Peers have to know: only
+ * rails of one kind are joined. */
 static btl_ib_atomics_t atomics_of(const btl_ib_module_t *module)
 {
     if (!module->device_atomics) {
@@ -288,7 +292,7 @@ static btl_ib_atomics_t atomics_of(const btl_ib_module_t *module)
                : BTL_IB_ATOMICS_DEVICE;
 }
 
-/* Returns how many bytes of this process ib may take, as btl_ib_memory_max says; 0: no limit. */
+/* Returns how many bytes ib may use in this process (btl_ib_memory_max); 0: no limit. */
 static uint64_t memory_max(const btl_ib_component_t *component)
 {
     btl_ib_registration_host_t host = btl_ib_registration_host(btl_ib_ompi_local_processes());
@@ -299,8 +303,8 @@ static uint64_t memory_max(const btl_ib_component_t *component)
     return bytes;
 }
 
-/* Logs the libraries of transports, those of all processes of a host by one: after devices were
- * looked for, which loads those that are needed. */
+/* Logs the libraries that transports loaded, in one process of each host. Called after the search
+ * for devices, which loads them. */
 static void report_libraries(void)
 {
     char text[256];
@@ -315,7 +319,8 @@ static void report_libraries(void)
     }
 }
 
-/* Opens the devices, and makes modules of them. */
+/* Opens the devices, makes a module of each, and adds them to what we publish. Returns false if
+ * there are none, or memory is short. */
 static bool make_modules(btl_ib_component_t *component)
 {
     const uint32_t processes = component->processes;
@@ -367,19 +372,19 @@ static bool make_modules(btl_ib_component_t *component)
     return count > 0;
 }
 
-/* ---- files ---- */
+/* ---- counters and the map ---- */
 
-/* A file that is written later: of what, and the parameter that names it. */
+/* A file that is created now, so that errors show early, and written later. */
 typedef struct file {
-    const char *what;
-    const char *parameter;
-    const char *pattern;
-    const char *suffix; /* in a directory */
+    const char *what;      /* what it holds, for a help text */
+    const char *parameter; /* that names it */
+    const char *pattern;   /* value of that parameter */
+    const char *suffix;    /* of its name, if the pattern is a directory */
 } file_t;
 
-/* Makes such a file. Returns a copy of its name: MPI_T_finalize() may make Open MPI forget
- * parameters before MPI ends. */
-static char *make_file(const btl_ib_component_t *component, const file_t *file)
+/* Creates such a file. Returns its name, to be freed; NULL: no file is wanted, or it cannot be
+ * made, which a help text says. */
+static char *create_file(const btl_ib_component_t *component, const file_t *file)
 {
     char *name = make_name(component, file->pattern, file->suffix);
     int error;
@@ -415,7 +420,7 @@ static void begin_connectivity(btl_ib_component_t *component)
         .processes = component->processes,
         .timeout = wait * 1000000,
         .burst = component->params.poll_burst,
-        .file = make_file(component, &file),
+        .file = create_file(component, &file),
     };
 
     btl_ib_connectivity_init(&component->connectivity, &config);
@@ -438,7 +443,7 @@ static void begin_stats(btl_ib_component_t *component)
         .openmpi = opal_version_string,
         .processes = component->processes,
         .now = btl_ib_now(),
-        .file = make_file(component, &file),
+        .file = create_file(component, &file),
     };
     uint64_t seconds = 0;
 
@@ -447,8 +452,8 @@ static void begin_stats(btl_ib_component_t *component)
     btl_ib_stats_begin(&component->stats, &config);
 }
 
-/* Tells the last line, and writes the file. */
-static void tell_stats(const btl_ib_component_t *component)
+/* Prints the last line of statistics, and writes their file for the last time. */
+static void report_last_stats(const btl_ib_component_t *component)
 {
     int error;
 
@@ -460,7 +465,7 @@ static void tell_stats(const btl_ib_component_t *component)
     }
 }
 
-/* Records what connections that are still there counted, for the file. */
+/* Records the counters of all connections that are still there, for the file. */
 static void record_peers(btl_ib_component_t *component)
 {
     for (btl_ib_endpoint_t *each = NULL; (each = btl_ib_endpoint_next(each)) != NULL;) {
@@ -470,9 +475,10 @@ static void record_peers(btl_ib_component_t *component)
     }
 }
 
-/* Tells an interval of statistics, which has ended: the line, and the file for people and programs
- * that look while the job runs. */
-__attribute__((noinline)) static void stats_interval(btl_ib_component_t *component, uint64_t now)
+/* Reports an interval of statistics that has ended: prints its line, and updates the file for those
+ * that read it while the job runs. */
+__attribute__((noinline)) static void report_stats_interval(btl_ib_component_t *component,
+                                                            uint64_t now)
 {
     const uint32_t ended = component->stats.records.peer_count;
 
@@ -485,18 +491,17 @@ __attribute__((noinline)) static void stats_interval(btl_ib_component_t *compone
 
 /* ---- an exit without MPI_Finalize ---- */
 
-/* times, each a millisecond later, that the lock is tried */
+/* How often the lock is tried, 1 ms apart, at an exit, and before a process that hangs is ended. */
 #define EXIT_TRIES 100
-/* the same before a process that hangs is ended */
-#define HANGS_TRIES 500
+#define HANG_TRIES 500
 
 /*
- * Tells, where the process ends without MPI_Finalize (by MPI_Abort, exit() or an error of ours),
- * what that would have told; the trace needs nothing. Tells nothing in another thread than MPI's,
- * in a signal handler that came while the engine was in the middle of something, and in a child of
- * fork().
+ * Reports counters and map when the process ends without MPI_Finalize (by MPI_Abort, exit() or an
+ * error of ours), which would have reported them. The trace is on disk already. Reports nothing in
+ * a child of fork(), nor where the lock cannot be had: in another thread than MPI's, or in a signal
+ * handler that interrupted the engine.
  */
-static void in_exit(void)
+static void report_at_exit(void)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
 
@@ -508,7 +513,7 @@ static void in_exit(void)
             component->exit.pid = 0;
             btl_ib_connectivity_end(&component->connectivity);
             record_peers(component);
-            tell_stats(component);
+            report_last_stats(component);
             btl_ib_biased_lock_release(&component->lock);
             return;
         }
@@ -516,19 +521,19 @@ static void in_exit(void)
     }
 }
 
-/* Ends the thread of exit_timeout: the library may be about to be unloaded. */
+/* Ends the thread of exit_timeout, whose code may be about to be unloaded. */
 static void stop_exit_timeout(void)
 {
     btl_ib_exit_timeout_fini(&mca_btl_ib_component.exit_timeout);
 }
 
-/* Arranges that in_exit() is called. If that fails nothing is told at such an exit. */
+/* Arranges that report_at_exit() is called. If that fails such an exit reports nothing. */
 static void watch_exit(btl_ib_component_t *component)
 {
     component->exit.pid = getpid();
-    btl_ib_ompi_abort_watch(in_exit);
+    btl_ib_ompi_abort_watch(report_at_exit);
     if (!component->exit.watched) {
-        component->exit.watched = atexit(stop_exit_timeout) == 0 && atexit(in_exit) == 0;
+        component->exit.watched = atexit(stop_exit_timeout) == 0 && atexit(report_at_exit) == 0;
     }
 }
 
@@ -543,13 +548,13 @@ static void watch_dump_signal(const btl_ib_component_t *component)
     }
 }
 
-/* Tells where this process hangs, which a signal is about to end. */
-static void tell_hang(const char *stage, int number)
+/* Reports where this process hangs, which signal `number` is about to end. */
+static void report_hang(const char *stage, int number)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     const char *does = "nothing is known of what ib waits for: one of its calls has not come back.";
 
-    for (int i = 0; i < HANGS_TRIES; ++i) {
+    for (int i = 0; i < HANG_TRIES; ++i) {
         if (btl_ib_biased_lock_borrow(&component->lock)) {
             if (component->engine != NULL) {
                 btl_ib_module_dump_busy();
@@ -564,13 +569,13 @@ static void tell_hang(const char *stage, int number)
                      (long) getpid(), stage, component->params.exit_timeout, number, does);
 }
 
-/* Prepares exit_timeout. If that fails nothing ends a process that hangs. */
+/* Prepares exit_timeout. If that fails nothing will end a process that hangs at its exit. */
 static void init_exit_timeout(btl_ib_component_t *component)
 {
     const btl_ib_exit_timeout_config_t config = {
         .timeout = (uint64_t) component->params.exit_timeout * 1000000,
         .debugged = btl_ib_params_by_user(&component->params, "exit_timeout"),
-        .tell = tell_hang,
+        .tell = report_hang,
     };
     const int rc = btl_ib_exit_timeout_init(&component->exit_timeout, &config);
 
@@ -580,6 +585,8 @@ static void init_exit_timeout(btl_ib_component_t *component)
     }
 }
 
+/* Creates the engine, its devices and modules, and publishes what peers need. Returns false after a
+ * help text said why it failed. */
 static bool start_modules(btl_ib_component_t *component)
 {
     int rc;
@@ -593,7 +600,7 @@ static bool start_modules(btl_ib_component_t *component)
     if (!make_modules(component)) {
         return false;
     }
-    btl_ib_lock(); /* from here on the progress thread looks at what this changes */
+    btl_ib_lock(); /* from here on the progress thread runs */
     component->self->answers =
         btl_ib_progress_thread_attach(&component->progress_thread, component->engine);
     btl_ib_unlock();
@@ -616,13 +623,13 @@ static bool init_is_async(void)
            && set != NULL && *set;
 }
 
-/* Initializes all parts but the engine and what needs it. */
+/* Initializes all parts that need no engine. */
 static bool init_parts(btl_ib_component_t *component)
 {
     const btl_ib_params_t *params = &component->params;
-    /* Peers that need not wait for us send to communicators that are not whole yet: ob1 takes no
-     * lock for those. */
     const bool wanted = strcmp(params->progress, "deliver") == 0;
+    /* With async_mpi_init a peer may send while this process still makes its communicators, and ob1
+     * takes no lock for that: no thread may deliver then. */
     const bool delivers = wanted && !init_is_async();
     const btl_ib_progress_thread_config_t thread = {
         .enabled = strcmp(params->progress, "polling") != 0,
@@ -636,8 +643,8 @@ static bool init_parts(btl_ib_component_t *component)
         .yield = &component->poll_yield,
     };
     const btl_ib_registration_host_t host = btl_ib_registration_host(btl_ib_ompi_local_processes());
-    /* Ports without a cable are many machines' normal state: they are shown if a device was named,
-     * or transport verbs. */
+    /* Many machines have ports without a cable: report them only if the user named a device, or
+     * transport verbs. */
     const bool ports_down =
         (params->if_include != NULL && params->if_include[0] != '\0')
         || (params->transport != NULL && strcmp(params->transport, "verbs") == 0);
@@ -739,13 +746,14 @@ failed:
 
 /* ---- progress ---- */
 
-/* us between two looks at what seldom waits, while turns of the engine find nothing */
-#define LOOK_EACH 20
+/* us between two calls of do_rare_work() while turns of the engine find nothing */
+#define RARE_WORK_EACH 20
 
-/* Does the work that seldom waits for a turn of the engine. */
-__attribute__((noinline)) static void look_around(btl_ib_component_t *component, uint64_t now)
+/* Does the work that is seldom there after a turn of the engine: callbacks that were put off,
+ * failures, statistics, diagnostics, a dump. */
+__attribute__((noinline)) static void do_rare_work(btl_ib_component_t *component, uint64_t now)
 {
-    component->look_at = now + LOOK_EACH;
+    component->rare_work_at = now + RARE_WORK_EACH;
     if (!btl_ib_list_empty(&component->callbacks.ready)) {
         btl_ib_frag_complete_ready();
     }
@@ -753,7 +761,7 @@ __attribute__((noinline)) static void look_around(btl_ib_component_t *component,
         btl_ib_failures_look(now);
     }
     if (now >= component->stats.due) {
-        stats_interval(component, now);
+        report_stats_interval(component, now);
     }
     if (btl_ib_log_pending(&component->log)) {
         btl_ib_endpoint_show_diagnostics(NULL);
@@ -766,11 +774,12 @@ __attribute__((noinline)) static void look_around(btl_ib_component_t *component,
     }
 }
 
-/* Does the work that follows each turn of the engine, of which most found nothing. */
+/* Does the work that follows a turn of the engine. Kept short for the many turns that found
+ * nothing. */
 static inline void finish_turn(btl_ib_component_t *component, uint64_t now, int events)
 {
-    if (events > 0 || now >= component->look_at) {
-        look_around(component, now);
+    if (events > 0 || now >= component->rare_work_at) {
+        do_rare_work(component, now);
     }
 }
 
@@ -783,7 +792,8 @@ static uint64_t thread_cpu(void)
     return (uint64_t) time.tv_sec * 1000000000u + (uint64_t) time.tv_nsec;
 }
 
-/* Returns how many descriptors tell that something came, and fills them in. */
+/* Fills in the descriptors that become readable when a device receives something. Returns how many
+ * there are; 0: some device has none, or none now as it has something to be polled. */
 static uint32_t watch_devices(const btl_ib_component_t *component, struct pollfd *devices)
 {
     int fd[BTL_IB_RAILS_MAX];
@@ -795,8 +805,9 @@ static uint32_t watch_devices(const btl_ib_component_t *component, struct pollfd
     return count;
 }
 
-/* Sleeps, as nothing came for long, until something does, if the application only waits and nothing
- * is due before. The lock is free meanwhile. */
+/* Sleeps until something arrives, at most BTL_IB_POLL_SLEEP_MAX ms, if the application only waits
+ * and no timer is due before. Called when nothing arrived for long, with the lock held, which is
+ * released meanwhile. */
 __attribute__((noinline)) static void wait_idle(btl_ib_component_t *component, uint64_t now)
 {
     struct pollfd devices[BTL_IB_RAILS_MAX];
@@ -814,9 +825,8 @@ __attribute__((noinline)) static void wait_idle(btl_ib_component_t *component, u
     btl_ib_poll_sleep_end(&component->poll_sleep, thread_cpu());
 }
 
-/* Leaves the processor to another thread, and notes whether one wanted it. Called without the
- * lock. */
-static void yield(btl_ib_component_t *component)
+/* Yields the processor, and notes how long another thread used it. Called without the lock. */
+static void yield_processor(btl_ib_component_t *component)
 {
     const uint64_t begun = btl_ib_now();
 
@@ -824,10 +834,10 @@ static void yield(btl_ib_component_t *component)
     btl_ib_poll_yield_took(&component->poll_yield, begun, btl_ib_now());
 }
 
-/* Releases the lock after an empty poll, and leaves the processor to another of several threads
- * that communicate: it may be about to send, without a processor of its own. Returns how many
- * events came meanwhile: a device that has something since the poll gives no descriptor, so it is
- * polled again before a sleep that nothing would end. */
+/* Releases the lock after an empty poll, and leaves the processor to another thread, as several
+ * communicate: one of these may be about to send, and have no processor of its own. Returns how
+ * many events came meanwhile: a device that received something since the poll gives no descriptor,
+ * so it is polled again, since nothing would end the sleep. */
 __attribute__((noinline)) static int release_and_give_way(btl_ib_component_t *component,
                                                           uint64_t now)
 {
@@ -845,14 +855,15 @@ __attribute__((noinline)) static int release_and_give_way(btl_ib_component_t *co
     }
     btl_ib_unlock();
     if (!sleeps) {
-        yield(component);
+        yield_processor(component);
     } else if (events == 0) {
         (void) ppoll(devices, count, &most, NULL);
     }
     return events;
 }
 
-/* Polls if that is due. Not inlined: then progress calls that are skipped need no stack. */
+/* Polls unless the poll throttle says no. Returns the number of events. Not inlined, so that
+ * progress calls that are skipped need no stack. */
 __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
 {
     const uint64_t now = btl_ib_now();
@@ -864,7 +875,7 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
     }
     if (OPAL_UNLIKELY(!btl_ib_biased_lock_try(&component->lock))) {
         if (component->mpi_threads) {
-            yield(component); /* who has the lock, or is to get it, may wait for this processor */
+            yield_processor(component); /* the thread with the lock may wait for this processor */
         }
         return 0;
     }
@@ -888,8 +899,8 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
     return events;
 }
 
-/* Makes a turn in the progress thread. While processes are deleted their owner makes all of
- * them. */
+/* Runs a turn of the engine in the progress thread (btl_ib_progress deliver); not while processes
+ * are deleted, as the deleting thread runs all turns then. */
 static int thread_turn(void)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
@@ -912,8 +923,8 @@ static int component_progress(void)
 
 /* ---- the end ---- */
 
-/* Ends all, as the last module goes: closes what nobody adopted, lets the CLOSEs go, frees the
- * engine. Called with the lock held. */
+/* Ends everything with the last module: closes connections that nobody adopted, waits until the
+ * CLOSEs have left, frees the engine. Called with the lock held. */
 static void component_stop(btl_ib_component_t *component)
 {
     btl_ib_dump_signal_ignore();
@@ -927,7 +938,7 @@ static void component_stop(btl_ib_component_t *component)
     btl_ib_report_pending(&component->reports);
     btl_ib_report_unanswered_rest(&component->reports);
     if (component->exit.pid != 0) {
-        tell_stats(component);
+        report_last_stats(component);
     }
     free_engine(component);
 }
@@ -938,7 +949,7 @@ static int module_finalize(mca_btl_base_module_t *btl)
     btl_ib_module_t *module = (btl_ib_module_t *) btl;
 
     btl_ib_exit_stage("closing devices, in MPI_Finalize", 0);
-    if (component->progress_thread.config.deliver != NULL) { /* no callback any more */
+    if (component->progress_thread.config.deliver != NULL) { /* from here on, no callback */
         btl_ib_progress_thread_stop(&component->progress_thread);
     }
     btl_ib_module_close(module);

@@ -29,14 +29,14 @@ OBJ_CLASS_INSTANCE(btl_ib_endpoint_t, opal_list_item_t, endpoint_constructor, NU
 
 /* ---- which rails ---- */
 
-/* True if both ends leave the changing of words to the same. */
+/* True if the same executes atomics at both ends: processors or devices. */
 static bool agree_on_atomics(uint32_t rail, const btl_ib_modex_t *peer, int remote_rail)
 {
     return mca_btl_ib_component.self->rails[rail].atomics == peer->rails[remote_rail].atomics;
 }
 
-/* Returns the rail of the peer that this module is to talk to; -1: none, and it was told why.
- * `choice` has that of each of our rails. */
+/* Returns the rail of the peer that this module is to talk to; -1: none, and the user was told why.
+ * Fills in `choice`, the same for each of our rails. */
 static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *proc,
                        const btl_ib_modex_t *peer, int choice[BTL_IB_RAILS_MAX])
 {
@@ -67,7 +67,7 @@ static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *
         for (uint32_t i = 0; i < BTL_IB_RAILS_MAX; ++i) {
             any |= choice[i] >= 0;
         }
-        if (!any) { /* another BTL may serve it, and nobody would know why */
+        if (!any) { /* another BTL may serve the peer silently: say why ib does not */
             btl_ib_report_no_network(&component->reports, peer, rank);
         }
     } else if (!agree_on_atomics(module->rail, peer, remote_rail)) {
@@ -78,7 +78,7 @@ static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *
     return remote_rail;
 }
 
-/* Notes how many rails reach the peer, and by which it is reached first. */
+/* Notes how many of our rails reach the peer, and the first pair of rails. */
 static void note_rails(btl_ib_endpoint_t *endpoint, const btl_ib_modex_t *peer,
                        const int choice[BTL_IB_RAILS_MAX])
 {
@@ -93,7 +93,7 @@ static void note_rails(btl_ib_endpoint_t *endpoint, const btl_ib_modex_t *peer,
 
 /* ---- hosts ---- */
 
-/* A host that processes were added of; in the component's table `hosts`. */
+/* A host of which at least one process was added; in the component's table `hosts`. */
 typedef struct host {
     btl_ib_list_t endpoints;
 } host_t;
@@ -108,7 +108,7 @@ static bool is_same_host(const btl_ib_host_t *a, const btl_ib_host_t *b)
     return is_known(a) && a->machine == b->machine && a->network == b->network;
 }
 
-/* Returns a host; NULL: nobody was added of it. */
+/* Returns a host; NULL: no process of it is added. */
 static host_t *find_host(const btl_ib_host_t *where)
 {
     void *host = NULL;
@@ -117,7 +117,7 @@ static host_t *find_host(const btl_ib_host_t *where)
     return host;
 }
 
-/* Notes where the process is, if it tells. Returns whether there was memory. */
+/* Enters the endpoint with its host, if that is known. Returns false if memory is short. */
 static bool enter_host(btl_ib_endpoint_t *endpoint, const btl_ib_host_t *where)
 {
     host_t *host = find_host(where);
@@ -154,8 +154,8 @@ static void leave_host(btl_ib_endpoint_t *endpoint)
     }
 }
 
-/* True if the peer answered. A datagram that was heard is not enough: a firewall may drop one
- * direction only. */
+/* Asks for an answer of another process, as a datagram that was received proves too little: a
+ * firewall may drop one direction only. */
 bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint, uint64_t within)
 {
     const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(endpoint->conn);
@@ -195,7 +195,8 @@ static btl_ib_endpoint_t *make_endpoint(btl_ib_module_t *module, struct opal_pro
     return endpoint;
 }
 
-/* Makes the connection of a new endpoint, or adopts the one that the peer opened. */
+/* Gives a new endpoint its connection: `conn`, which the peer opened, or a new one if that is NULL.
+ * Returns 0 or a negative errno. */
 static int connect_endpoint(btl_ib_endpoint_t *endpoint, const btl_ib_modex_t *peer,
                             btl_ib_conn_t *conn)
 {
@@ -217,9 +218,8 @@ static int connect_endpoint(btl_ib_endpoint_t *endpoint, const btl_ib_modex_t *p
     return rc;
 }
 
-/* Keeps what a process published where other pairs of rails may have to be tried in mid-job,
- * until it is removed. Over one rail of each there is nothing else to be tried: what was kept of an
- * unknown process is not needed any more. */
+/* Keeps what a process published until it is removed, if there are several pairs of rails: others
+ * may have to be tried in mid-job. With one rail at each end there is no other pair. */
 static void keep_known(uint64_t name, const btl_ib_modex_t *peer)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
@@ -227,12 +227,12 @@ static void keep_known(uint64_t name, const btl_ib_modex_t *peer)
     if (component->self->rail_count > 1 || peer->rail_count > 1) {
         btl_ib_modex_keep(&component->known, name, peer);
     } else {
-        btl_ib_modex_forget(&component->known, name); /* an unknown process, until now */
+        btl_ib_modex_forget(&component->known, name); /* kept while the process was unknown */
     }
 }
 
-/* Adds an endpoint. Kept out of the frame of its caller, which asks the runtime for `peer`: that
- * needs 6 KiB itself. */
+/* Adds an endpoint. Not inlined: its caller asks the runtime for `peer`, which needs 6 KiB of stack
+ * by itself. */
 __attribute__((noinline)) btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module,
                                                                  struct opal_proc_t *proc,
                                                                  const btl_ib_modex_t *peer,
@@ -299,7 +299,7 @@ void btl_ib_endpoint_expect(const opal_process_name_t *name, const btl_ib_modex_
     int choice[BTL_IB_RAILS_MAX];
 
     if (!btl_ib_modex_versions_fit(self, peer) || !btl_ib_modex_params_fit(self, peer)) {
-        return; /* add_procs says so */
+        return; /* add_procs will say why */
     }
     keep_known(packed, peer);
     btl_ib_rails_match(self, peer, false, choice);
@@ -366,7 +366,7 @@ void btl_ib_endpoint_forget_loopback(const btl_ib_conn_t *conn)
     }
 }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
 void btl_ib_endpoint_close(btl_ib_endpoint_t *endpoint)
 {
@@ -388,7 +388,7 @@ void btl_ib_endpoint_close(btl_ib_endpoint_t *endpoint)
         btl_ib_stats_end_peer(&mca_btl_ib_component.stats, conn, endpoint->host, endpoint->address);
         btl_ib_conn_destroy(conn, btl_ib_now());
     }
-    /* Walkers of the list look at connections, perhaps while the lock is free for a callback. */
+    /* Others walk this list, and read connections, while the lock is free for a callback. */
     opal_list_remove_item(&endpoint->module->endpoints.all, &endpoint->super);
     btl_ib_list_remove(&endpoint->gone_link);
     leave_host(endpoint);
@@ -400,8 +400,8 @@ void btl_ib_endpoint_remove(btl_ib_endpoint_t *endpoint)
     btl_ib_module_t *module = endpoint->module;
 
     OBJ_RELEASE(endpoint);
-    /* Its other endpoints follow at once: Open MPI deletes a process from all modules. Unless it
-     * was added again meanwhile. */
+    /* Open MPI deletes a process from all modules, so its other endpoints follow at once; unless
+     * the process was added again meanwhile. */
     if (btl_ib_endpoint_find(module, name) == NULL) {
         btl_ib_modex_forget(&mca_btl_ib_component.known, name);
     }
@@ -497,7 +497,7 @@ void btl_ib_endpoint_describe(const btl_ib_endpoint_t *endpoint, btl_ib_ends_t *
     }
 }
 
-/* Returns the endpoint with that address, now or at first, or NULL. */
+/* Returns the endpoint whose peer has this address, or had it at first; or NULL. */
 static const btl_ib_endpoint_t *find_address(const char *address)
 {
     char now[64];

@@ -4,9 +4,9 @@
  */
 
 /*
- * Peers and devices that fail: what becomes of endpoints, and what users are told (the texts:
- * mca/btl_ib_peer_report.c). All of it runs with the lock held, as in btl_ib_recv.c: the engine
- * calls it, or look_around() of the component.
+ * Peers and devices that fail: what becomes of endpoints, and which texts users get
+ * (mca/btl_ib_peer_report.c has the texts). The engine calls these functions, and do_rare_work() of
+ * the component; all of them with the lock held, which is released around calls up.
  */
 
 #include "btl_ib.h"
@@ -20,13 +20,13 @@
 #include "btl_ib_frag.h"
 #include "btl_ib_modex.h"
 
-/* us after which a process that is no more is reported. When a job ends, by a signal to mpirun or
- * because one process failed, the runtime ends processes host by host; mpirun 4.1 rests for a
- * second between two. Those that are ended last have nothing to tell: mpirun tells of the first
- * death. */
-#define TELL_AFTER 3000000
+/* us between the news that a process is gone and our report. When a job ends, by a signal to mpirun
+ * or because one process failed, the runtime ends processes host by host; mpirun 4.1 rests for a
+ * second between two hosts. Processes that end last see the others die, and must not report that:
+ * mpirun reports the first death. */
+#define REPORT_AFTER 3000000
 
-/* Reports that a peer that was added is dead, then completes what was on the way to it. */
+/* Reports that an added peer is dead, then fails all that was on the way to it. */
 static void give_peer_up(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
 {
     const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(endpoint->conn);
@@ -49,8 +49,8 @@ void btl_ib_failures_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t rea
 
     if (endpoint != NULL && !endpoint->dead && !endpoint->closing) {
         if (reason == BTL_IB_DEATH_REFUSED) {
-            /* Perhaps this process is about to end, too. And while it leaves, such a peer has most
-             * likely left before: that is no failure unless MPI goes on afterwards. */
+            /* Wait: this process may be about to end, too. If it is leaving itself, the peer has
+             * most likely left before, which is no failure unless MPI goes on afterwards. */
             endpoint->gone_at = btl_ib_now();
             btl_ib_list_push_tail(&component->gone, &endpoint->gone_link);
         } else {
@@ -61,13 +61,13 @@ void btl_ib_failures_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t rea
     BTL_IB_VERBOSE(1, "connection with %s on rail %u ends: %s",
                    opal_process_name_print(btl_ib_name_unpack(btl_ib_conn_name(conn))),
                    btl_ib_conn_rail(conn), btl_ib_death_string(reason));
-    if (endpoint == NULL) { /* never added: nobody else will destroy it */
+    if (endpoint == NULL) { /* never added, so del_procs will not destroy the connection */
         btl_ib_connectivity_note(&component->connectivity, conn);
         btl_ib_endpoint_forget_loopback(conn);
         btl_ib_modex_forget(&component->known, btl_ib_conn_name(conn));
         btl_ib_conn_destroy(conn, btl_ib_now());
     } else {
-        OBJ_RETAIN(endpoint); /* callbacks free the lock, and another thread may delete it */
+        OBJ_RETAIN(endpoint); /* callbacks release the lock: another thread may delete it */
         btl_ib_frag_fail_all(endpoint, true);
         btl_ib_rdma_fail_all(endpoint, true);
         OBJ_RELEASE(endpoint);
@@ -86,7 +86,7 @@ void btl_ib_failures_look(uint64_t now)
     }
     while (component->drain.active == 0
            && (gone = BTL_IB_LIST_FIRST(btl_ib_endpoint_t, &component->gone, gone_link)) != NULL
-           && now >= gone->gone_at + TELL_AFTER) {
+           && now >= gone->gone_at + REPORT_AFTER) {
         btl_ib_list_remove(&gone->gone_link);
         give_peer_up(gone, BTL_IB_DEATH_REFUSED);
     }
@@ -105,8 +105,8 @@ void btl_ib_failures_look(uint64_t now)
     }
 }
 
-/* Tells of all connections with a process, if there is more than one. The list is malloced, as the
- * stack of a call is short. */
+/* Reports all pairs of rails that were tried with a process, if there are several. The list is
+ * malloced, as stacks may be short. */
 static void report_tried(btl_ib_component_t *component, uint64_t name, const char *host)
 {
     const uint32_t most = component->self->rail_count * BTL_IB_RAILS_MAX;
@@ -201,8 +201,8 @@ void btl_ib_failures_moved_unanswered(void *context, btl_ib_conn_t *conn)
     }
 }
 
-/* Reports a slow rail. One that carries what it claims, or half of it, is no fault: ob1 sends short
- * messages over all rails in turn, the slower ones as well. */
+/* Reports a slow rail, if it carries less than half of the bandwidth that it claims. A rail that is
+ * slower than others, and says so, is no fault: ob1 sends short messages over all rails in turn. */
 void btl_ib_failures_slow_rail(void *context, const btl_ib_conn_t *conn,
                                const btl_ib_conn_t *better, const btl_ib_slow_rail_t *found)
 {
@@ -221,7 +221,7 @@ void btl_ib_failures_slow_rail(void *context, const btl_ib_conn_t *conn,
     }
 }
 
-/* Describes both ends of a path for a text, also of a peer that has no endpoint yet. */
+/* Fills in both ends of a path for a text. The peer may have no endpoint yet. */
 static void describe_path(btl_ib_component_t *component, btl_ib_conn_t *conn, btl_ib_ends_t *ends)
 {
     const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
@@ -238,8 +238,8 @@ static void describe_path(btl_ib_component_t *component, btl_ib_conn_t *conn, bt
     }
 }
 
-/* Keeps the fact for progress to report: this may be the progress thread, which must not show
- * it. */
+/* Keeps the fact for a progress call to report: this may be the progress thread, which must not
+ * show texts. */
 void btl_ib_failures_black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
                                 uint32_t carries)
 {
@@ -250,7 +250,7 @@ void btl_ib_failures_black_hole(void *context, btl_ib_conn_t *conn, uint32_t los
     btl_ib_report_black_hole(&component->reports, &hole);
 }
 
-/* Keeps the fact for progress to report, as this may be the progress thread. */
+/* Keeps the fact for a progress call to report, as btl_ib_failures_black_hole(). */
 void btl_ib_failures_gso_lost(void *context, btl_ib_conn_t *conn, uint32_t lost, bool refused)
 {
     btl_ib_component_t *component = context;
@@ -260,8 +260,8 @@ void btl_ib_failures_gso_lost(void *context, btl_ib_conn_t *conn, uint32_t lost,
     btl_ib_report_gso_lost(&component->reports, &loss);
 }
 
-/* Reports that the device of a rail is gone, whether or not any peer is lost with it. During
- * MPI_Finalize the rail may have no module any more. */
+/* Reports that the device of a rail failed, whether or not any peer is lost by that. The rail may
+ * have no module any more, in MPI_Finalize. */
 void btl_ib_failures_rail_failed(void *context, uint32_t rail, const char *refused, int error,
                                  uint32_t moved, uint32_t left)
 {
@@ -269,7 +269,7 @@ void btl_ib_failures_rail_failed(void *context, uint32_t rail, const char *refus
 
     (void) context;
     if (error == EBADF || error == ENOTSOCK) {
-        /* The runtime's descriptors are most likely closed as well: an abort by it would hang. */
+        /* Somebody closed our descriptor, and most likely the runtime's: MPI_Abort would hang. */
         btl_ib_endpoint_describe_rail(rail, &ends);
         btl_ib_report_descriptors_closed(&ends, error);
         _exit(EXIT_FAILURE);

@@ -88,7 +88,7 @@ btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endp
         frag->endpoint = endpoint;
         frag->in_place = false;
         frag->msg.spare = NULL;
-        frag->told = false;
+        frag->called_back = false;
         frag->due = false;
         frag->in_callback = false;
         frag->done = false;
@@ -106,10 +106,10 @@ static void frag_complete(btl_ib_frag_t *frag, int status)
     mca_btl_base_module_t *btl = &frag->endpoint->module->super;
 
     btl_ib_frag_set_due(frag, false);
-    if (frag->told) {
+    if (frag->called_back) {
         return;
     }
-    frag->told = true;
+    frag->called_back = true;
     if (frag->base.des_cbfunc != NULL) {
         btl_ib_unlock();
         frag->base.des_cbfunc(btl, frag->endpoint, &frag->base, status);
@@ -137,7 +137,7 @@ void btl_ib_frag_complete_ready(void)
         const bool owned = btl_ib_frag_is_owned(frag);
         btl_ib_endpoint_t *endpoint = frag->endpoint;
 
-        frag->told = endpoint->closing;
+        frag->called_back = endpoint->closing;
         frag_complete(frag, OPAL_SUCCESS);
         frag_give_back(frag, endpoint, owned);
     }
@@ -195,8 +195,8 @@ void btl_ib_frag_done(btl_ib_frag_t *frag, int status)
         return;
     }
     if (endpoint->closing) {
-        frag->told = true;
-    } else if (status != 0 && !frag->told && btl_ib_conn_is_dead(endpoint->conn)) {
+        frag->called_back = true;
+    } else if (status != 0 && !frag->called_back && btl_ib_conn_is_dead(endpoint->conn)) {
         /* ob1 aborts at once when a fragment fails: first the failure is reported. */
         btl_ib_frag_keep_failed(frag);
         return;
@@ -213,7 +213,7 @@ void btl_ib_frag_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
     while ((frag = BTL_IB_LIST_POP(btl_ib_frag_t, &endpoint->failed_frags, link)) != NULL) {
         const bool owned = btl_ib_frag_is_owned(frag);
 
-        frag->told = quiet || endpoint->closing;
+        frag->called_back = quiet || endpoint->closing;
         complete_sent(frag, OPAL_ERR_UNREACH);
         frag_give_back(frag, endpoint, owned);
     }

@@ -40,20 +40,20 @@ typedef struct btl_ib_hotel_guest {
 
 /* About 11 KiB. Must not be moved while it has guests. All members are private. */
 typedef struct btl_ib_hotel {
-    uint64_t now;    /* the latest time heard of */
-    uint64_t turned; /* position of the wheel: guests due before it are in `leaving` or gone */
-    uint64_t next;   /* nobody is due before; 0: `leaving` or `late` may hold guests */
-    uint64_t count;  /* guests */
+    uint64_t now;    /* us: the latest time that a caller passed */
+    uint64_t turned; /* us: position of the wheel: guests due before it are in `leaving` or gone */
+    uint64_t next;   /* us: no guest is due before; 0: `leaving` or `late` may hold guests */
+    uint64_t count;  /* guests that are in */
     uint32_t floors; /* a bit for each floor with guests */
-    btl_ib_list_t leaving; /* due, in order of time, waiting for btl_ib_hotel_evict() */
-    btl_ib_list_t late;    /* were due when they checked in: for the next evictions */
-    uint64_t occupied[BTL_IB_HOTEL_FLOORS];
+    btl_ib_list_t leaving; /* guests that are due, by time, for btl_ib_hotel_evict() */
+    btl_ib_list_t late;    /* guests that were due when they checked in, for the next evictions */
+    uint64_t occupied[BTL_IB_HOTEL_FLOORS]; /* a bit for each room with guests */
     btl_ib_list_t rooms[BTL_IB_HOTEL_FLOORS][BTL_IB_HOTEL_ROOMS];
 } btl_ib_hotel_t;
 
 void btl_ib_hotel_init(btl_ib_hotel_t *hotel, uint64_t now);
 
-/* Prepares a guest. Once, before anything else is done with it. */
+/* Prepares a guest; to be called once, before anything else is done with it. */
 static inline void btl_ib_hotel_guest_init(btl_ib_hotel_guest_t *guest)
 {
     btl_ib_list_init(&guest->link);
@@ -78,11 +78,12 @@ void btl_ib_hotel_checkout(btl_ib_hotel_t *hotel, btl_ib_hotel_guest_t *guest);
 void btl_ib_hotel_advance(btl_ib_hotel_t *hotel, uint64_t now);
 
 /*
- * Begins evictions if a guest is due; else returns false, and no end is wanted. Then guests are
- * evicted one by one, the earliest first. A guest that is evicted is in no more. Meanwhile the
- * caller may check any guest in and out, free what a guest is embedded in, and begin again. A guest
- * that checks in with a time that has passed waits for the next beginning; so do guests that were
- * due and not evicted. A `now` below an earlier one counts as that earlier one.
+ * Begins evictions, and returns true, if a guest may be due: then the caller evicts guests one by
+ * one, the earliest first, and calls btl_ib_hotel_evictions_end(). Meanwhile the caller may check
+ * any guest in and out, free what a guest is embedded in, and begin again. A guest that checks in
+ * with a time that has passed waits for the next beginning; so do guests that were due and not
+ * evicted. A `now` below an earlier one counts as that earlier one. Returns false if no guest is
+ * due: then btl_ib_hotel_evictions_end() must not be called.
  */
 static inline bool btl_ib_hotel_evictions_begin(btl_ib_hotel_t *hotel, uint64_t now)
 {
@@ -97,15 +98,17 @@ static inline bool btl_ib_hotel_evictions_begin(btl_ib_hotel_t *hotel, uint64_t 
     return false;
 }
 
-/* Evicts and returns the next due guest. Returns NULL if none is left. */
+/* Evicts and returns the next due guest, which is then no longer in. NULL: no guest is due any
+ * more. */
 btl_ib_hotel_guest_t *btl_ib_hotel_evict(btl_ib_hotel_t *hotel);
 
 /* Ends evictions: corrects the time of the next ones. */
 void btl_ib_hotel_evictions_end(btl_ib_hotel_t *hotel);
 
 /*
- * Returns when to begin evictions: never later than the first guest is due, perhaps earlier (then
- * that beginning corrects it). 0 if one may be due already, UINT64_MAX if there are no guests.
+ * Returns when to begin evictions, us: never later than the first guest is due, perhaps earlier
+ * (then the next evictions correct it). 0 if a guest may be due already, UINT64_MAX if there are no
+ * guests.
  */
 static inline uint64_t btl_ib_hotel_next_due(const btl_ib_hotel_t *hotel)
 {

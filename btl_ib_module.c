@@ -22,14 +22,15 @@
 
 /* us between two polls while a drain waits for the network */
 #define DRAIN_PAUSE 50
-/* Part of what a device registers at once that one operation may be about, and the least for it. */
+/* Where a device registers regions in pieces, one operation may have a PIECE_SHARE'th of a piece,
+ * and at least OPERATION_LEAST bytes. */
 #define PIECE_SHARE     64
 #define OPERATION_LEAST (64 * 1024)
 
 /* ---- drains ---- */
 
-/* Drains that follow each other closely are one shutdown and share one bound: bml r2 deletes
- * processes one by one. Returns until when this one may last. */
+/* Begins a drain. Returns when it has to end, us. Drains that follow each other closely are one
+ * shutdown, and share one bound: bml r2 deletes processes one by one. */
 static uint64_t drain_begin(void)
 {
     btl_ib_drain_t *drain = &mca_btl_ib_component.drain;
@@ -51,8 +52,8 @@ static void drain_end(void)
     mca_btl_ib_component.drain.ended = btl_ib_now();
 }
 
-/* Lets the engine work once, and the processor rest if there was nothing to do. Returns whether
- * there is time left. */
+/* Polls once during a drain, and sleeps for a moment if nothing came. Returns false, without a
+ * poll, if the time is over. Called with the lock held, which is released meanwhile. */
 static bool drain_poll(uint64_t deadline)
 {
     const uint64_t now = btl_ib_now();
@@ -82,9 +83,9 @@ void btl_ib_module_linger(void)
     drain_end();
 }
 
-/* ---- processes ---- */
+/* ---- adding processes ---- */
 
-/* True if another BTL polls in the same loop as we, and wants its share of it. */
+/* True if opal_progress() polls another BTL besides ib. */
 static bool others_poll(void)
 {
     mca_btl_base_selected_module_t *each;
@@ -99,7 +100,7 @@ static bool others_poll(void)
     return false;
 }
 
-/* True if a BTL for shared memory takes what is for processes of this host. */
+/* True if a BTL for shared memory is selected, and preferred to ib within a host. */
 static bool shared_memory_selected(const btl_ib_module_t *module)
 {
     mca_btl_base_selected_module_t *each;
@@ -114,17 +115,17 @@ static bool shared_memory_selected(const btl_ib_module_t *module)
     return false;
 }
 
-/* Tells of shared memory. A user with several processes on a host wants shared memory there, and
- * may not know that it has to be named. Told once. */
-static void tell_local(const btl_ib_module_t *module, const struct opal_proc_t *proc)
+/* Logs once that ib carries messages within this host. A user with several processes on a host
+ * wants shared memory there, and may not know that its BTL has to be named. */
+static void log_local(const btl_ib_module_t *module, const struct opal_proc_t *proc)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
 
-    if (component->local.told || !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags)
+    if (component->local.reported || !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags)
         || shared_memory_selected(module)) {
         return;
     }
-    component->local.told = true;
+    component->local.reported = true;
     BTL_IB_VERBOSE(1,
                    "messages to processes of this host (as %s) go by ib, as no BTL for shared "
                    "memory is selected: --mca btl ib," BTL_IB_SHARED_MEMORY ",self is faster there",
@@ -132,10 +133,11 @@ static void tell_local(const btl_ib_module_t *module, const struct opal_proc_t *
 }
 
 /*
- * True if atomics are offered. Then osc/rdma takes ib for windows between hosts. What Open MPI 4.1
- * has besides is osc/pt2pt, in which all that tcp can do works, and accumulates are faster
- * (docs/guide/tuning.md): where it may be used it is, unless the user asks for the other. With
- * MPI_THREAD_MULTIPLE it may not, and with a thread that delivers it would not be served by that.
+ * True if ib is to offer atomics: then osc/rdma takes ib for windows between hosts. Open MPI 4.1
+ * has osc/pt2pt as well, which does all that works over tcp, and whose accumulates are faster
+ * (docs/guide/tuning.md). So ib leaves windows to osc/pt2pt where that may be used, unless the user
+ * asks for osc/rdma over ib. osc/pt2pt refuses MPI_THREAD_MULTIPLE, and a progress thread that
+ * delivers does not serve its windows.
  */
 static bool offers_atomics(const btl_ib_component_t *component)
 {
@@ -144,8 +146,8 @@ static bool offers_atomics(const btl_ib_component_t *component)
            || btl_ib_params_by_user(&component->params, "flags");
 }
 
-/* Chooses at the first call of add_procs: components for windows are there by now, and have asked
- * nothing yet. */
+/* Withdraws the flags of atomics if they are not to be offered. Called at the first add_procs: the
+ * osc components are loaded by then, and have not read the flags yet. */
 static void choose_osc(btl_ib_component_t *component)
 {
     component->osc.chosen = true;
@@ -162,13 +164,13 @@ static void choose_osc(btl_ib_component_t *component)
                       "ib's put, get and atomics");
 }
 
-/* Drains and closes the endpoint of a process that is added again while del_procs is deleting it,
- * in another thread or in a call up the stack, which gave up the lock for a drain. */
+/* Drains and closes the endpoint of a process that is added again while del_procs deletes it: in
+ * another thread, or in a call up the stack, which released the lock during its drain. */
 static void end_leaving(btl_ib_endpoint_t *leaving)
 {
     const uint64_t deadline = drain_begin();
 
-    OBJ_RETAIN(leaving); /* the other may be as quick */
+    OBJ_RETAIN(leaving); /* del_procs may release it during our drain */
     while (!leaving->closed && !btl_ib_conn_drained(leaving->conn) && drain_poll(deadline)) {
         continue;
     }
@@ -177,6 +179,7 @@ static void end_leaving(btl_ib_endpoint_t *leaving)
     drain_end();
 }
 
+/* Returns an endpoint for another process; NULL if the module cannot reach it. */
 static btl_ib_endpoint_t *add_peer(btl_ib_module_t *module, struct opal_proc_t *proc)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
@@ -198,7 +201,7 @@ static btl_ib_endpoint_t *add_peer(btl_ib_module_t *module, struct opal_proc_t *
         end_leaving(leaving);
     }
     if (endpoint != NULL) {
-        tell_local(module, proc);
+        log_local(module, proc);
     }
     btl_ib_unlock();
     free(peer);
@@ -235,10 +238,10 @@ static int module_add_procs(mca_btl_base_module_t *btl, size_t nprocs, struct op
     return OPAL_SUCCESS;
 }
 
-/* ---- leaving ---- */
+/* ---- deleting processes ---- */
 
-/* True if it has a connection with another process that was not closed for one that is added again
- * meanwhile. */
+/* True if the endpoint has a connection that is to be drained. It has none if it is that of the own
+ * process, or if end_leaving() closed it. */
 static bool has_conn(const btl_ib_endpoint_t *endpoint)
 {
     return endpoint != NULL && endpoint->conn != NULL && !endpoint->closed;
@@ -254,7 +257,8 @@ static bool all_drained(struct mca_btl_base_endpoint_t *const *endpoints, size_t
     return true;
 }
 
-/* Destroys an endpoint and its connection, without a callback. */
+/* Destroys an endpoint and its connection, without its callbacks. Those of other endpoints that
+ * were put off are called before, as they may refer to this one. */
 static void remove_endpoint(btl_ib_endpoint_t *endpoint)
 {
     btl_ib_endpoint_close(endpoint);
@@ -338,7 +342,7 @@ static void module_dump(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint
     btl_ib_unlock();
 }
 
-/* connections that a dump shows, at most */
+/* A dump shows at most this many connections. */
 enum { DUMP_MAX = 64 };
 
 void btl_ib_module_dump_busy(void)
@@ -387,7 +391,8 @@ void btl_ib_module_functions(mca_btl_base_module_t *module)
 
 /* ---- creation ---- */
 
-/* True if devices change words: if they are to, or where they do it as processors would. */
+/* True if the device is to execute atomics: if btl_ib_atomics says so, or by default if they are
+ * atomic towards processors, too. */
 static bool device_atomics(const btl_ib_params_t *params, const btl_ib_transport_attr_t *attr)
 {
     if (!attr->rdma || attr->rdma_atomics == BTL_IB_RDMA_ATOMICS_NONE
@@ -403,8 +408,9 @@ static size_t least(size_t a, uint64_t b)
     return a < b ? a : (size_t) b;
 }
 
-/* Returns the largest operation that the device is to be asked for. Where it registers large
- * regions in pieces (btl_ib_registration_cache.h) few operations are to lie on two of them. */
+/* Returns the bytes of the largest operation for the device. Where it registers large regions in
+ * pieces (btl_ib_registration_cache.h), operations are so small that few of them cross from one
+ * piece to the next. */
 static uint64_t operation_max(const btl_ib_transport_attr_t *attr, uint64_t piece_max)
 {
     const uint64_t share = piece_max / PIECE_SHARE;
@@ -415,7 +421,8 @@ static uint64_t operation_max(const btl_ib_transport_attr_t *attr, uint64_t piec
     return share > OPERATION_LEAST ? share : OPERATION_LEAST;
 }
 
-/* Lowers the limit to what the device can register. */
+/* Finds out how much the device can register, and lowers the limit to that. One process of a host
+ * probes for all, by a file. */
 static void probe_limit(const btl_ib_module_t *module, btl_ib_transport_t *transport)
 {
     btl_ib_registration_limit_t *limit = &mca_btl_ib_component.registered;
@@ -435,7 +442,8 @@ static void probe_limit(const btl_ib_module_t *module, btl_ib_transport_t *trans
         module->rail, module->name, found, wanted);
 }
 
-/* Lets the device access memory by itself, if it can, and tells Open MPI what follows from that. */
+/* Lets the device access memory by itself, if it can, and sets the limits, thresholds and flags of
+ * the module that follow from that. */
 static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
@@ -505,7 +513,7 @@ btl_ib_module_t *btl_ib_module_create(uint32_t rail, btl_ib_transport_t *transpo
         return NULL;
     }
     module->super = component->limits;
-    /* A fact, not a choice. Open MPI has no name for it, so it could not print btl_ib_flags. */
+    /* Set here and not in btl_ib_flags, as Open MPI has no name to print this flag by. */
     module->super.btl_flags |= BTL_IB_FLAGS_REMOTE_COMPLETION;
     module->super.btl_bandwidth = bandwidth;
     module->rail = rail;
@@ -540,7 +548,7 @@ void btl_ib_module_close(btl_ib_module_t *module)
 
 void btl_ib_module_destroy(btl_ib_module_t *module)
 {
-    btl_ib_registration_cache_fini(&module->cache); /* unless it was closed */
+    btl_ib_registration_cache_fini(&module->cache); /* does nothing if the module was closed */
     OBJ_DESTRUCT(&module->frags.header.items);
     OBJ_DESTRUCT(&module->frags.eager.items);
     OBJ_DESTRUCT(&module->frags.max.items);

@@ -6,15 +6,15 @@
 /*
  * One-sided operations: put, get, atomics, flush.
  *
- * One is complete, which its callback tells, when every byte is where it belongs and acknowledged;
- * until then the caller's memory is used in place. The callback is called once, without the lock,
- * never after del_procs; for the own process before the call returns. The functions never return 1,
- * "complete and no callback": ob1 and osc/rdma of Open MPI 4.1 take that for an error of put and
- * get.
+ * An operation is complete when every byte is where it belongs and acknowledged; its callback says
+ * so. Until then the caller's memory is used in place. The callback is called once, without the
+ * lock, never after del_procs; for the own process before the call returns. The functions never
+ * return 1 ("complete, no callback"): ob1 and osc/rdma of Open MPI 4.1 take that for an error of
+ * put and get.
  *
- * A long one that processors carry out is divided among the rails to the peer: osc/rdma uses one
- * module for all of a window, and ob1 one for a get. One that devices carry out is not: a handle
- * has the keys of one device.
+ * A long operation that processors carry out is divided among the rails to the peer, because
+ * osc/rdma uses one module for all of a window, and ob1 one for a get. An operation of devices is
+ * not divided: a handle has the keys of one device.
  */
 
 #include "btl_ib.h"
@@ -26,34 +26,35 @@
 #include "btl_ib_endpoint.h"
 #include "btl_ib_memory_handle.h"
 
-/* bytes: a rail gets no less of one that is divided. Each part costs a request and its answers, or
- * acknowledgements of its own. */
+/* Bytes of a part of a divided operation: at least PART_MIN, as each part costs a request and its
+ * answers, or acknowledgements; and a multiple of PART_UNIT. */
 enum { PART_MIN = 128 * 1024, PART_UNIT = 4096 };
 
-/* An operation under way, or a part of one that another rail carries. */
+/* An operation under way, or a part of one that another rail carries. The whole counts its parts in
+ * `parts`; what it carries itself is one of them. It is complete when `parts` is 0. */
 typedef struct btl_ib_rdma {
     opal_free_list_item_t super; /* first: Open MPI casts */
     btl_ib_op_t op;
     btl_ib_endpoint_t *endpoint;
-    void *target; /* what it is about, if that was named by an address of ours; else NULL */
+    void *target; /* the target, if it has no handle and so is an address of ours; else NULL */
     void *local_address;
     btl_ib_memory_handle_t *local_handle;
     mca_btl_base_rdma_completion_fn_t cbfunc; /* may be NULL */
     void *cbcontext;
     void *cbdata;
     uint64_t remote_address; /* as Open MPI named it */
-    btl_ib_osc_atomic_t osc; /* of an atomic, where osc/rdma may wait for itself */
-    bool in_callback;        /* it is over, and `caller` tells its owner */
+    btl_ib_osc_atomic_t osc; /* of an atomic, if osc_locks.watched */
+    bool in_callback;        /* `caller` is in its callback; the operation is over */
     pthread_t caller;
-    uint64_t number;           /* of its start, in the module */
+    uint64_t number;           /* in the order of starts, in the module */
     btl_ib_list_t link;        /* in the module's list, in the order of the numbers */
-    btl_ib_list_t failed_link; /* in its endpoint's list of what died with it */
-    int status;                /* of one in that list */
-    struct btl_ib_rdma *whole; /* that this is a part of; NULL: it is the whole */
-    uint32_t parts;            /* of the whole, that are not over; what it carries itself is one */
-    int failed;                /* status of the first of them that failed; 0: none did */
+    btl_ib_list_t failed_link; /* in its endpoint's failed_ops */
+    int status;                /* while it is in failed_ops: why it failed */
+    struct btl_ib_rdma *whole; /* whose part this is; NULL: this is a whole */
+    uint32_t parts;            /* of a whole: parts that are not over */
+    int failed;                /* of a whole: status of the first part that failed; 0: none did */
     bool divides;              /* its bytes may go over several rails */
-    bool over;                 /* what it carries itself is */
+    bool over;                 /* of a whole: what it carries itself is over */
 } btl_ib_rdma_t;
 
 static void rdma_constructor(btl_ib_rdma_t *rdma)
@@ -92,10 +93,11 @@ static void rdma_forget(btl_ib_rdma_t *rdma)
 
     btl_ib_list_remove(&rdma->link);
     opal_free_list_return(&endpoint->module->rdma.ops, &rdma->super);
-    OBJ_RELEASE(endpoint); /* retained by rdma_start() */
+    OBJ_RELEASE(endpoint); /* retained by rdma_enter() */
 }
 
-/* Lets an endpoint carry `size` bytes from byte `offset` of an operation on. False: it does not. */
+/* Starts a part of an operation over another endpoint: `size` bytes from byte `offset` on. Returns
+ * false if that does not start it. */
 static bool start_part(btl_ib_rdma_t *whole, btl_ib_endpoint_t *endpoint, uint64_t offset,
                        uint64_t size)
 {
@@ -140,10 +142,10 @@ static const char *const kind_names[] = {
 };
 
 /*
- * Ends the job if an atomic of a device is lost: executed or not, that is unknown, and nothing else
- * may execute it. osc/rdma goes on without its result, or repeats its lock for ever, so the job has
- * to end, as for a dead peer. The failure of a peer was reported, and a refusal changed nothing.
- * Called with the lock held, which is released meanwhile.
+ * Ends the job if an atomic of a device is lost: nobody knows whether it was executed, so it cannot
+ * be repeated. osc/rdma would go on without its result, or repeat its lock for ever; so the job has
+ * to end, as for a dead peer. Does nothing if the atomic was rejected, as nothing was executed, or
+ * if the peer died, as that was reported. Called with the lock held, which is released meanwhile.
  */
 static void end_job_if_lost(const btl_ib_rdma_t *rdma, int status)
 {
@@ -151,17 +153,17 @@ static void end_job_if_lost(const btl_ib_rdma_t *rdma, int status)
     btl_ib_ends_t ends;
 
     if (-EACCES == status || !rdma->op.by_device || endpoint->closing || endpoint->dead
-        || endpoint->told_lost) {
+        || endpoint->reported_lost) {
         return;
     }
-    endpoint->told_lost = true;
+    endpoint->reported_lost = true;
     btl_ib_endpoint_describe(endpoint, &ends);
     btl_ib_report_atomic_lost(&ends, rdma->op.key.id, (int64_t) rdma->op.offset, -status);
     btl_ib_endpoint_tell_lost(endpoint, "btl ib lost an atomic operation");
 }
 
-/* Shows a refusal to everybody, once for each target: osc/rdma drops the status of what it did not
- * wait for, so that wrong results may be all that a user sees. */
+/* Reports a failed operation. A rejected one gets a help text, once for each target: osc/rdma drops
+ * the status of operations that it does not wait for, so a user might see wrong results only. */
 static void report_status(const btl_ib_rdma_t *rdma, int status)
 {
     const btl_ib_op_t *op = &rdma->op;
@@ -169,8 +171,8 @@ static void report_status(const btl_ib_rdma_t *rdma, int status)
     btl_ib_endpoint_t *endpoint = rdma->whole != NULL ? rdma->whole->endpoint : rdma->endpoint;
     btl_ib_ends_t ends;
 
-    if (-EACCES == status && !endpoint->told_rejected) {
-        endpoint->told_rejected = true;
+    if (-EACCES == status && !endpoint->reported_rejected) {
+        endpoint->reported_rejected = true;
         btl_ib_endpoint_describe(endpoint, &ends);
         btl_ib_report_rejected(&ends, kind_names[op->kind], size, (int64_t) op->offset,
                                mca_btl_ib_component.osc_ranks.hosts >= 3);
@@ -183,8 +185,8 @@ static void report_status(const btl_ib_rdma_t *rdma, int status)
 }
 
 /*
- * Notes that an atomic begins. With osc/rdma of Open MPI 4.1.1 to 4.1.4 it may be the one that
- * would be repeated for ever. Called with the lock held.
+ * Notes that an atomic begins, if osc_locks.watched: osc/rdma of Open MPI 4.1.1 to 4.1.4 may be
+ * about to repeat it for ever. Called with the lock held.
  */
 static void note_atomic_start(btl_ib_rdma_t *rdma)
 {
@@ -192,8 +194,8 @@ static void note_atomic_start(btl_ib_rdma_t *rdma)
 
     btl_ib_osc_locks_start(&component->osc_locks.words, &rdma->osc, &rdma->op, rdma->endpoint,
                            rdma->remote_address, pthread_self());
-    if (OPAL_UNLIKELY(rdma->osc.step == BTL_IB_OSC_HAS && !component->osc_locks.told)) {
-        component->osc_locks.told = true;
+    if (OPAL_UNLIKELY(rdma->osc.step == BTL_IB_OSC_HAS && !component->osc_locks.reported)) {
+        component->osc_locks.reported = true;
         BTL_IB_VERBOSE(1,
                        "osc/rdma of Open MPI %s waits for a lock of a dynamic window that it has "
                        "itself: from now on it is told that it has it",
@@ -201,7 +203,7 @@ static void note_atomic_start(btl_ib_rdma_t *rdma)
     }
 }
 
-/* Stores the result of an atomic, as its owner expects it in its memory. */
+/* Stores the result of an atomic in the caller's memory. */
 static void store_result(btl_ib_rdma_t *rdma)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
@@ -217,8 +219,8 @@ static void store_result(btl_ib_rdma_t *rdma)
     memcpy(rdma->local_address, sizeof(half) == size ? (const void *) &half : &result, size);
 }
 
-/* Ends a part, or what the whole carries itself. Returns the whole if that was the last; else
- * NULL. */
+/* Ends a part, or what the whole carries itself. Returns the whole if nothing of it is under way
+ * any more; else NULL. */
 static btl_ib_rdma_t *part_over(btl_ib_rdma_t *rdma, int status)
 {
     btl_ib_rdma_t *whole = rdma->whole != NULL ? rdma->whole : rdma;
@@ -234,8 +236,9 @@ static btl_ib_rdma_t *part_over(btl_ib_rdma_t *rdma, int status)
     return --whole->parts == 0 ? whole : NULL;
 }
 
-/* Starts a part, whose endpoint is deleted, over the endpoint of the whole: the caller named that,
- * and need not hear of another. False: it does not start. */
+/* Starts a part again, over the endpoint of the whole, as the part's own endpoint is deleted: the
+ * caller named the endpoint of the whole, and need not know that others are deleted. Returns false
+ * if that does not start it. */
 static bool start_again(const btl_ib_rdma_t *part)
 {
     btl_ib_rdma_t *whole = part->whole;
@@ -244,9 +247,10 @@ static bool start_again(const btl_ib_rdma_t *part)
            && start_part(whole, whole->endpoint, part->op.offset - whole->op.offset, part->op.size);
 }
 
-/* Tells the owner of an operation, then forgets it. It stays in the module's list until its
- * callback has returned: an owner that flush() told that all is done may free what the callback
- * uses. */
+/* Ends an operation or a part of it; with the last part calls the callback, and forgets the
+ * operation. It stays in the module's list until its callback has returned: flush() must not return
+ * before, as its caller may then free what the callback uses. Called with the lock held, which is
+ * released during the callback. */
 static void rdma_complete(btl_ib_rdma_t *rdma, int status)
 {
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
@@ -298,14 +302,14 @@ void btl_ib_rdma_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
     btl_ib_rdma_t *rdma;
 
     while ((rdma = BTL_IB_LIST_POP(btl_ib_rdma_t, &endpoint->failed_ops, failed_link)) != NULL) {
-        if (quiet) { /* a part has none */
+        if (quiet) {
             rdma->cbfunc = NULL;
         }
         rdma_complete(rdma, rdma->status);
     }
 }
 
-/* Separates the parts of a whole that is forgotten: each ends by itself, and tells nobody. */
+/* Makes each part of a whole that is forgotten a whole of its own, without a callback. */
 static void leave_parts(const btl_ib_rdma_t *whole)
 {
     const btl_ib_component_t *component = &mca_btl_ib_component;
@@ -343,10 +347,11 @@ void btl_ib_rdma_abandon(btl_ib_endpoint_t *endpoint)
 /* ---- start ---- */
 
 /*
- * Says where a device finds the target of an operation, and whether it may execute it. `handle`
- * NULL: the target is an address of ours. What is not within the region is for its owner's engine
- * to refuse, atomics as well. For our own words the processor is nearer than the device, if it may
- * change them.
+ * Fills in where a device finds the target of an operation, and whether a device has to execute it
+ * (by_device: an atomic on words that devices change). `handle` NULL: the target is an address of
+ * ours, and no device is needed. An operation that its region does not allow goes to the engine of
+ * the target, which rejects it. Our own words we change by the processor, which is nearer than the
+ * device, if it may.
  */
 static void place_for_device(btl_ib_rdma_t *rdma, const btl_ib_memory_handle_t *handle)
 {
@@ -370,9 +375,9 @@ static void place_for_device(btl_ib_rdma_t *rdma, const btl_ib_memory_handle_t *
 }
 
 /*
- * Takes an operation, and fills in what all kinds have. Returns an OPAL status. osc/rdma of Open
- * MPI 4.1 has no handle, and sometimes no endpoint, for memory that it could reach itself: then the
- * address is one of ours.
+ * Takes an operation from the free list, and fills in what all kinds have. Returns an OPAL status.
+ * osc/rdma of Open MPI 4.1 passes no handle, and sometimes no endpoint, for memory that it could
+ * reach itself: then the address is one of this process.
  */
 static int rdma_prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_op_kind_t kind,
                         void *local_address, uint64_t remote_address,
@@ -414,10 +419,10 @@ static int rdma_prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, bt
 }
 
 /*
- * Carries out an operation of this process on its own memory, by its processor: at `target`, or if
- * that is NULL where its key and offset say. (osc/rdma wants the module that it chose to reach all
- * processes of a window, the own one included.) Returns what another process would answer: 0 or a
- * negative errno. Completes nothing.
+ * Carries out an operation of this process on its own memory, by the processor: at `target`, or, if
+ * that is NULL, where its key and offset say. (osc/rdma wants one module to reach all processes of
+ * a window, the own one included.) Returns what another process would answer: 0 or a negative
+ * errno. Does not complete the operation.
  */
 static int execute_loopback(btl_ib_engine_t *engine, btl_ib_op_t *op, void *target)
 {
@@ -433,7 +438,7 @@ static int execute_loopback(btl_ib_engine_t *engine, btl_ib_op_t *op, void *targ
                                      &op->result);
     }
     if (op->size == 0) {
-        return 0; /* there may be no memory */
+        return 0; /* op->local may be NULL */
     }
     if (op->kind == BTL_IB_OP_PUT) {
         memmove(target, op->local, (size_t) op->size);
@@ -443,12 +448,12 @@ static int execute_loopback(btl_ib_engine_t *engine, btl_ib_op_t *op, void *targ
     return 0;
 }
 
-/* ---- the parts of one that is divided ---- */
+/* ---- dividing among rails ---- */
 
 /*
- * True if the bytes of an operation may go over several rails. ob1 divides its puts itself, among
- * all rails. One that is not within its region stays whole: its owner rejects it, and nothing of it
- * is placed, or finds it in another region of a window.
+ * True if a put or get may be divided among several rails. Puts of ob1 may not: ob1 has divided
+ * them itself. An operation that exceeds its region stays whole: its target either rejects all of
+ * it, and no byte is placed, or finds it in another region of a window.
  */
 static bool may_be_divided(const btl_ib_rdma_t *rdma, const btl_ib_memory_handle_t *handle)
 {
@@ -460,8 +465,10 @@ static bool may_be_divided(const btl_ib_rdma_t *rdma, const btl_ib_memory_handle
            && (op->kind == BTL_IB_OP_GET || (handle->pinned & BTL_IB_ACCESS_WINDOW) != 0);
 }
 
-/* Adds up the bandwidths of all rails that carry a part; `rails` gets the endpoints of the others,
- * retained. A connection that goes by another one's rails takes no part. Returns how many. */
+/* Finds the other endpoints of the same peer that may carry parts: those whose connections use
+ * their own rails, as after a failover two connections share a rail. Fills in `rails` with them,
+ * retained, and *bandwidth with the sum of all rails, that of `own` included. Returns how many it
+ * found. */
 static uint32_t choose_rails(const btl_ib_endpoint_t *own, btl_ib_endpoint_t **rails,
                              uint64_t *bandwidth)
 {
@@ -484,8 +491,9 @@ static uint32_t choose_rails(const btl_ib_endpoint_t *own, btl_ib_endpoint_t **r
     return count;
 }
 
-/* Divides an operation among rails, by their bandwidths: what others do not carry is left to it.
- * Their parts are from its end, so that what one does not take joins what is left. */
+/* Starts parts of an operation over other rails, by their bandwidths; the operation itself keeps
+ * the rest, op.size. Parts are taken from its end, so that the rest stays in one piece whatever
+ * starts. */
 static void divide(btl_ib_rdma_t *rdma)
 {
     btl_ib_endpoint_t *rails[BTL_IB_RAILS_MAX];
@@ -507,7 +515,8 @@ static void divide(btl_ib_rdma_t *rdma)
 
 /* ---- start of the whole ---- */
 
-/* Starts it. Returns what the BTL function returns; unless OPAL_SUCCESS there is no callback. */
+/* Starts a prepared operation. Returns what the BTL function returns: OPAL_SUCCESS if the callback
+ * was or will be called; after any other status it is not. */
 static int rdma_start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc,
                       void *cbcontext, void *cbdata)
 {
@@ -540,10 +549,10 @@ static int rdma_start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbf
         rc = 0;
     }
     if (OPAL_UNLIKELY(rc == -EPIPE) && btl_ib_endpoint_is_gone(endpoint)) {
-        btl_ib_rdma_done(&rdma->op, rc); /* it fails when that is reported */
+        btl_ib_rdma_done(&rdma->op, rc); /* kept: it fails when the death is reported */
         rc = 0;
     } else if (OPAL_UNLIKELY(rc != 0 && rdma->parts > 1)) {
-        rdma_complete(rdma, rc); /* the callback comes when its other parts are over */
+        rdma_complete(rdma, rc); /* the callback is called when its other parts are over */
         rc = 0;
     } else if (OPAL_UNLIKELY(rc != 0)) {
         end_job_if_lost(rdma, rc);
@@ -612,7 +621,7 @@ static int module_get(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint, v
 
 /* ---- atomics ---- */
 
-/* Open MPI's name of an atomic, ours, and the flag that offers it. */
+/* Each atomic: Open MPI's name, the engine's, and the flag by which a module offers it. */
 static const struct {
     mca_btl_base_atomic_op_t op;
     btl_ib_atomic_code_t code;
@@ -633,7 +642,7 @@ static const struct {
 /* Arguments of an atomic beyond an endpoint and its callback. */
 typedef struct atomic {
     btl_ib_atomic_code_t code;
-    uint32_t supports; /* what must be offered */
+    uint32_t supports; /* flag that the module must have */
     int flags;         /* MCA_BTL_ATOMIC_FLAG_* */
     uint64_t operand;
     uint64_t compare;
@@ -649,8 +658,8 @@ static btl_ib_atomic_type_t atomic_type(int flags)
     return is_float ? BTL_IB_ATOMIC_DOUBLE : BTL_IB_ATOMIC_INT64;
 }
 
-/* True if it is offered, and possible there. Where devices change the words of a region nothing
- * else may, and they can do less. */
+/* True if the module offers the atomic, and the region allows it. Where devices change the words of
+ * a region nothing else may, and devices have fewer atomics. */
 static bool is_offered(const btl_ib_module_t *module, const atomic_t *atomic,
                        const btl_ib_memory_handle_t *handle)
 {
@@ -671,10 +680,10 @@ static bool is_offered(const btl_ib_module_t *module, const atomic_t *atomic,
 }
 
 /*
- * Starts an atomic. What we do not offer, or not at that address, is NOT_SUPPORTED: for that alone
- * osc/rdma finds another way where data are concerned. Its locks it asks for again for ever, or
- * goes on without them, whatever the error: what they need is always offered, and where a device
- * cannot do it the job ends (end_job_if_lost()).
+ * Starts an atomic. Returns NOT_SUPPORTED for one that we do not offer, or not at that address:
+ * only after this status osc/rdma uses another way for accumulates. For its locks it has no other
+ * way: whatever the error, it asks again for ever or goes on without the lock. So what locks need
+ * is always offered, and if a device fails at it the job ends (end_job_if_lost()).
  */
 static int start_atomic(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, void *local_address,
                         uint64_t remote_address, btl_ib_memory_handle_t *local_handle,
@@ -760,8 +769,8 @@ static int module_atomic_cswap(mca_btl_base_module_t *btl, btl_ib_endpoint_t *en
 
 /* ---- flush ---- */
 
-/* True if an operation to `endpoint` (NULL: to any) of at most that number is under way. One whose
- * callback runs further down the stack is over, for its caller. */
+/* True if an operation to `endpoint` (NULL: to any) with number `last` or less is under way. An
+ * operation whose callback this thread is in counts as over: it would wait for itself. */
 static bool rdma_pending(const btl_ib_module_t *module, const btl_ib_endpoint_t *endpoint,
                          uint64_t last)
 {
@@ -777,8 +786,9 @@ static bool rdma_pending(const btl_ib_module_t *module, const btl_ib_endpoint_t 
     return false;
 }
 
-/* Waits by Open MPI's own progress: a peer that is to answer may wait for us by another BTL.
- * osc/rdma of 4.1 names no endpoint, and so waits for all, also for what ob1 gets from others. */
+/* Waits for all operations that were started before. Calls opal_progress(), not ours alone: a peer
+ * that is to answer may itself wait for this process over another BTL. osc/rdma of 4.1 passes no
+ * endpoint, and so waits for all peers, also for gets of ob1. */
 static int module_flush(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint)
 {
     btl_ib_module_t *module = (btl_ib_module_t *) btl;

@@ -4,8 +4,8 @@
  */
 
 /*
- * Receiving: what the engine calls. All of it runs with the lock held; it is released around calls
- * into the PML (btl_ib.h says why).
+ * Receiving: the functions that the engine calls. All of them run with the lock held; calls into
+ * the PML and questions to the runtime release it (btl_ib.h says why).
  */
 
 #include "btl_ib.h"
@@ -17,9 +17,11 @@
 #include "btl_ib_modex.h"
 #include "btl_ib_rail_match.h"
 
-/* Tells of what a process published its rail `remote_rail`. Returns whether that fits our rail. */
-static bool tell_rail(const btl_ib_component_t *component, const btl_ib_modex_t *peer,
-                      uint64_t name, uint32_t rail, uint32_t remote_rail, btl_ib_peer_info_t *info)
+/* Fills in *info with rail `remote_rail` of what a process published. Returns whether that rail can
+ * be connected with rail `rail` of ours. */
+static bool describe_rail(const btl_ib_component_t *component, const btl_ib_modex_t *peer,
+                          uint64_t name, uint32_t rail, uint32_t remote_rail,
+                          btl_ib_peer_info_t *info)
 {
     const opal_process_name_t process = btl_ib_name_unpack(name);
     const btl_ib_modex_t *self = component->self;
@@ -33,6 +35,7 @@ static bool tell_rail(const btl_ib_component_t *component, const btl_ib_modex_t 
            && btl_ib_rails_fit(self, rail, peer, remote_rail);
 }
 
+/* Looks up an unknown process, and what it published, in the runtime. */
 static bool lookup_peer(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
                         btl_ib_peer_info_t *info)
 {
@@ -51,7 +54,7 @@ static bool lookup_peer(void *context, uint64_t name, uint32_t rail, uint32_t re
         return false;
     }
     btl_ib_modex_forget(&component->known, name); /* the process may have restarted */
-    fits = tell_rail(component, modex, name, rail, remote_rail, info);
+    fits = describe_rail(component, modex, name, rail, remote_rail, info);
     if (fits) {
         btl_ib_modex_keep(&component->known, name, modex); /* until it is added, at least */
     }
@@ -59,27 +62,29 @@ static bool lookup_peer(void *context, uint64_t name, uint32_t rail, uint32_t re
     return fits;
 }
 
+/* Looks up a process in what is kept here, without asking the runtime. */
 static bool recall_peer(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
                         btl_ib_peer_info_t *info)
 {
     btl_ib_component_t *component = context;
     btl_ib_modex_t *modex = btl_ib_modex_recall(&component->known, name);
-    const bool fits = modex != NULL && tell_rail(component, modex, name, rail, remote_rail, info);
+    const bool fits =
+        modex != NULL && describe_rail(component, modex, name, rail, remote_rail, info);
 
     free(modex);
     return fits;
 }
 
-/* Pairs of rails with one process that are tried at once, at most. */
+/* At most this many pairs of rails with one process are tried at once. */
 #define TRIES_MAX 64
 
-/* Not on the stack, which is short in a call that sends or receives. */
+/* What try_alternatives() needs: malloced, as stacks may be short. */
 typedef struct tries {
     btl_ib_rail_pair_t pairs[TRIES_MAX];
     btl_ib_peer_info_t info;
 } tries_t;
 
-/* Tries, as nothing comes over the rails that were chosen, what else may lead there. */
+/* Connects all other pairs of rails with the peer, as nothing arrives over the chosen pair. */
 static void try_alternatives(void *context, btl_ib_conn_t *conn)
 {
     btl_ib_component_t *component = context;
@@ -118,8 +123,9 @@ static bool is_deliverable(void *context, const btl_ib_conn_t *conn, uint8_t tag
            && mca_btl_base_active_message_trigger[tag].cbfunc != NULL;
 }
 
-/* Delivers a message. It may have been kept since it was accepted, and its module be finalized, or
- * its tag given back, meanwhile: then nobody is there for it. */
+/* Delivers a message to the callback of its tag. The message may have waited since
+ * is_deliverable() was asked; if its module was finalized meanwhile, or its tag unregistered, it is
+ * dropped. */
 static void deliver_message(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data,
                             uint32_t size)
 {
@@ -128,8 +134,8 @@ static void deliver_message(void *context, btl_ib_conn_t *conn, uint8_t tag, voi
     btl_ib_module_t *module = component->modules[btl_ib_conn_rail(conn)];
     btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
 
-    /* Without threads nobody can delete the process meanwhile but the callback itself. */
     const bool threads = opal_using_threads();
+    /* Another thread may delete the process while the callback uses the endpoint. */
     const bool keep = endpoint != NULL && threads;
 
     if (OPAL_UNLIKELY(module == NULL || mca_btl_base_active_message_trigger[tag].cbfunc == NULL)) {
@@ -138,7 +144,7 @@ static void deliver_message(void *context, btl_ib_conn_t *conn, uint8_t tag, voi
     if (keep) {
         OBJ_RETAIN(endpoint);
     }
-    if (threads) { /* that deliver as well: their calls may go on before this one's */
+    if (threads) { /* another thread may enter the engine before this callback returns */
         btl_ib_engine_account(component->engine);
     }
     btl_ib_unlock();

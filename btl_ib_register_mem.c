@@ -4,8 +4,8 @@
  */
 
 /*
- * Registration of memory: for the engine, which serves it to peers, and for the device, if that can
- * access it. Open MPI gets a handle that travels to peers.
+ * Registration of memory: with the engine, which serves it to peers, and with the device, if that
+ * can access memory. Open MPI gets a handle, which it sends to peers.
  */
 
 #include "btl_ib.h"
@@ -23,11 +23,11 @@
 #define REMOTE_ACCESS                                                                              \
     (MCA_BTL_REG_FLAG_REMOTE_READ | MCA_BTL_REG_FLAG_REMOTE_WRITE | MCA_BTL_REG_FLAG_REMOTE_ATOMIC)
 
-/* A region that is registered, or was only named as local memory. */
+/* A region that Open MPI registered, for peers or as local memory of puts and gets. */
 typedef struct btl_ib_memory {
     opal_free_list_item_t super;         /* first: Open MPI casts */
     bool remote;                         /* the engine serves it to peers */
-    btl_ib_registration_t *registration; /* the device accesses it; or NULL */
+    btl_ib_registration_t *registration; /* with the device; NULL: processors move its bytes */
     btl_ib_memory_handle_t handle;
 } btl_ib_memory_t;
 
@@ -46,8 +46,8 @@ static uint32_t access_of(uint32_t flags)
            | ((flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC) != 0 ? BTL_IB_ACCESS_ATOMIC : 0);
 }
 
-/* Registers a region with the device, if that can access it. This settles whether devices change
- * its words. */
+/* Registers a region with the device, if that can access memory, and fills in the part of its
+ * handle that peers' devices use. This settles whether devices execute its atomics. */
 static void register_with_device(btl_ib_module_t *module, btl_ib_memory_t *memory, char *from,
                                  size_t size, uint32_t flags)
 {
@@ -69,18 +69,18 @@ static void register_with_device(btl_ib_module_t *module, btl_ib_memory_t *memor
 }
 
 /*
- * True if it is memory of a window, for all peers. osc/rdma of 4.1, 5.0 and 6.0 registers all that
- * peers may use so: for any endpoint, with all rights (MCA_BTL_REG_FLAG_ACCESS_ANY). ob1 registers
- * a message for one endpoint, and for read or write alone, since it knows no atomics; so does 5.0's
- * detector of dead processes.
+ * True if the region is memory of a window. osc/rdma of 4.1, 5.0 and 6.0 registers memory for peers
+ * with all rights (MCA_BTL_REG_FLAG_ACCESS_ANY), for any endpoint. ob1 registers a message for one
+ * endpoint, and for read or write alone, as it uses no atomics; so does 5.0's detector of dead
+ * processes.
  */
 static bool is_window(const btl_ib_endpoint_t *endpoint, uint32_t flags)
 {
     return endpoint == MCA_BTL_ENDPOINT_ANY && (flags & REMOTE_ACCESS) == REMOTE_ACCESS;
 }
 
-/* Notes that processes that nobody adds are about to use memory of ours. Returns true the first
- * time, if the progress thread is to serve them. */
+/* Returns true once, when the first window is made, if expect_job() is needed: the progress thread
+ * is to serve processes that osc/rdma will not add. */
 static bool begin_to_expect(void)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
@@ -97,10 +97,11 @@ static bool begin_to_expect(void)
 }
 
 /*
- * Looks up all of the job, as the first window is made, of which osc/rdma adds no processes: one
- * that then accesses it comes as an unknown process, and would wait until this process calls MPI.
- * So all of the job are looked up here, where the runtime may be asked. That costs what adding them
- * would, as osc/rdma does where it is not told to leave it out.
+ * Makes connections to all processes of the job, when the first window is made. With osc_rdma_btls
+ * osc/rdma adds no processes. One that accesses the window would be unknown to us, and the progress
+ * thread may not ask the runtime: the access would wait until this process calls MPI. Here the
+ * runtime may be asked. That costs what adding the processes would, as osc/rdma does without
+ * osc_rdma_btls.
  */
 static void expect_job(void)
 {
@@ -122,8 +123,9 @@ static void expect_job(void)
     }
 }
 
-/* Warns, as the first window is made, of ranks that osc/rdma takes for others: data come to the
- * wrong ones, and nobody else tells. Rank 0 warns, as all windows over the whole job have it. */
+/* Warns once, when the first window is made, if this release's osc/rdma mistakes ranks of this job
+ * for others: data then go to wrong ranks, and nothing else says so. Rank 0 warns, as every window
+ * over the whole job has it. */
 static void warn_of_mistaken_ranks(void)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
@@ -135,8 +137,8 @@ static void warn_of_mistaken_ranks(void)
         return;
     }
     btl_ib_lock();
-    first = !component->osc_ranks.told;
-    component->osc_ranks.told = true;
+    first = !component->osc_ranks.reported;
+    component->osc_ranks.reported = true;
     btl_ib_unlock();
     count = first ? btl_ib_osc_mistaken_ranks(processes, hosts, &rank, &other) : 0;
     if (count > 0) {
@@ -146,10 +148,11 @@ static void warn_of_mistaken_ranks(void)
 }
 
 /*
- * True if ob1 wants to offer a message to be fetched, by devices. It would be by one GET, over one
- * rail: that of the highest bandwidth. If ob1 cannot register the message its receiver asks for it
- * by PUTs, which ob1 divides among all rails, by their bandwidths. One that processors fetch is
- * divided (divide() of btl_ib_rdma.c), and its sender may compute meanwhile.
+ * True if ob1 registers a message that its receiver's device is to fetch, and the peer is reached
+ * by several rails. ob1 would fetch it by one GET, over the rail of the highest bandwidth alone. If
+ * the registration fails, the receiver asks for PUTs, which ob1 divides among all rails by their
+ * bandwidths. (A GET that processors carry out is divided by divide() of btl_ib_rdma.c, and its
+ * sender may compute meanwhile: such a registration is not refused.)
  */
 static bool is_for_one_get(const btl_ib_module_t *module, const btl_ib_endpoint_t *endpoint,
                            uint32_t flags)
@@ -160,8 +163,8 @@ static bool is_for_one_get(const btl_ib_module_t *module, const btl_ib_endpoint_
            && (module->super.btl_flags & MCA_BTL_FLAGS_PUT) != 0;
 }
 
-/* Lets the engine serve a region to peers. Words that only devices change it does not change for
- * anybody. */
+/* Lets the engine serve a region to peers. It must not execute atomics on words that only devices
+ * change. Returns 0 or a negative errno. */
 static int add_region(const btl_ib_module_t *module, btl_ib_memory_t *memory, char *from,
                       size_t size, uint32_t access)
 {
@@ -201,9 +204,9 @@ static btl_ib_memory_handle_t *module_register_mem(mca_btl_base_module_t *btl,
         return NULL;
     }
     if ((flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC) != 0) {
-        /* With osc_rdma_acc_use_amo=0 osc/rdma changes small numbers by a compare-and-swap of the
-         * aligned 8 bytes around them, which may reach beyond both ends of the window; devices that
-         * register whole pages allow it. So do we: 8 aligned bytes never belong to two pages. */
+        /* With osc_rdma_acc_use_amo=0 osc/rdma changes a small number by a compare-and-swap of the
+         * 8 aligned bytes around it, which may reach beyond both ends of the window. Devices that
+         * register whole pages allow that. So do we: 8 aligned bytes never belong to two pages. */
         from -= (uintptr_t) from % 8;
         size = (size + (size_t) ((char *) base - from) + 7) / 8 * 8;
     }

@@ -30,8 +30,9 @@ static int module_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *de
     return OPAL_SUCCESS;
 }
 
-/* Lets the convertor write its next *size bytes to *data; or if that is NULL tell where they are.
- * It moves on behind them. Returns whether it could. */
+/* Advances the convertor by up to *size bytes, and sets *size to how many these are. They are
+ * copied to *data; if that is NULL *data is set to where they lie in the user's memory. Returns
+ * false if the convertor fails. */
 static bool convertor_pack(opal_convertor_t *convertor, void **data, size_t *size)
 {
     struct iovec iov = {.iov_base = *data, .iov_len = *size};
@@ -44,16 +45,17 @@ static bool convertor_pack(opal_convertor_t *convertor, void **data, size_t *siz
     return true;
 }
 
-/* True of a whole message of ob1's, whose sender may wait for its memory. (Nobody waits for a
- * single piece of a longer one, and these are to SIGNAL.) */
+/* True if the fragment is a whole message of ob1's, whose sender may wait until its memory is free.
+ * (Pieces of longer messages have SIGNAL, and nobody waits for a single piece.) */
 static bool is_eager(uint32_t flags)
 {
     return (flags & (MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_SIGNAL))
            == MCA_BTL_DES_FLAGS_PRIORITY;
 }
 
-/* Takes a fragment whose first segment has room for `reserve` bytes, up to BTL_IB_HEADER_ROOM, and
- * whose second is in the user's memory; of an eager message there is room of ours for that, too. */
+/* Returns a fragment whose first segment has `reserve` bytes, at most BTL_IB_HEADER_ROOM, and whose
+ * second segment is in the user's memory; an eager one has spare memory of ours for the second
+ * segment, too. NULL if there is none, or the convertor fails. */
 static btl_ib_frag_t *prepare_in_place(btl_ib_module_t *module,
                                        struct mca_btl_base_endpoint_t *endpoint,
                                        opal_convertor_t *convertor, size_t reserve, size_t *size,
@@ -79,6 +81,8 @@ static btl_ib_frag_t *prepare_in_place(btl_ib_module_t *module,
     return frag;
 }
 
+/* Returns a fragment with `reserve` bytes and a copy of the user's data behind them; NULL if there
+ * is none, or the convertor fails. */
 static btl_ib_frag_t *prepare_copy(btl_ib_module_t *module,
                                    struct mca_btl_base_endpoint_t *endpoint,
                                    opal_convertor_t *convertor, size_t reserve, size_t *size,
@@ -126,8 +130,8 @@ static mca_btl_base_descriptor_t *module_prepare_src(mca_btl_base_module_t *btl,
     return OPAL_LIKELY(frag != NULL) ? &frag->base : NULL;
 }
 
-/* Delivers a fragment to ourselves, as btl self does; only without that BTL messages come this
- * way. */
+/* Delivers a fragment to this process itself, within the call. Messages come this way only if btl
+ * self is not selected. */
 static int send_to_self(btl_ib_frag_t *frag, mca_btl_base_tag_t tag)
 {
     const bool quiet = btl_ib_frag_is_quiet(frag);
@@ -160,12 +164,13 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
 
     (void) btl;
     frag->endpoint = endpoint;
-    frag->told = false;
+    frag->called_back = false;
     if (OPAL_UNLIKELY(endpoint->conn == NULL)) {
         return send_to_self(frag, tag);
     }
     frag->msg.tag = tag;
-    /* Fragments that ob1 sends without PRIORITY are those of long messages. */
+    /* ob1 sends without PRIORITY the fragments of long messages only; their convertor needs them
+     * in order. */
     frag->msg.ordered = (des->des_flags & MCA_BTL_DES_FLAGS_PRIORITY) == 0;
     frag->msg.want_ack_now = frag->in_place || !owned;
     for (size_t i = 0; i < 2; ++i) {
@@ -211,8 +216,8 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
     return 1;
 }
 
-/* Sends a header and data at once. If it returns false nothing was sent, and the convertor is where
- * it was. */
+/* Sends a header and data now. Returns false if nothing was sent: then the convertor is where it
+ * was before. */
 static bool send_now(struct mca_btl_base_endpoint_t *endpoint, opal_convertor_t *convertor,
                      const void *header, size_t header_size, size_t payload_size, uint8_t tag)
 {

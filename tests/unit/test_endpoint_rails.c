@@ -339,7 +339,7 @@ TEST(shared_memory_is_faster)
     mca_btl_base_component_t component = {0};
     mca_btl_base_module_t shared = {.btl_component = &component, .btl_exclusivity = 1};
     mca_btl_base_selected_module_t *selected = OBJ_NEW(mca_btl_base_selected_module_t);
-    bool *told_once = &mca_btl_ib_component.local.told;
+    bool *told_once = &mca_btl_ib_component.local.reported;
 
     snprintf(component.btl_version.mca_component_name,
              sizeof(component.btl_version.mca_component_name), "%s", BTL_IB_SHARED_MEMORY);

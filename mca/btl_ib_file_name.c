@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* True if `letter` follows some % of the pattern. */
+/* True if the pattern has %`letter`. */
 static bool pattern_names(const char *pattern, char letter)
 {
     for (const char *at = strchr(pattern, '%'); at != NULL; at = strchr(at + 2, '%')) {
@@ -40,7 +40,7 @@ const char *btl_ib_file_name_problem(const char *pattern)
     return NULL;
 }
 
-/* Appends the value of %letter. Returns the length then, which may be beyond the end. */
+/* Appends what %`letter` stands for. Returns the new length, which may exceed the size of `out`. */
 static size_t append_field(char *out, size_t len, char letter, const btl_ib_file_name_info_t *info)
 {
     char *end = out + (len < BTL_IB_FILE_NAME_MAX ? len : BTL_IB_FILE_NAME_MAX - 1);
@@ -93,9 +93,9 @@ bool btl_ib_file_name_make(const char *pattern, const btl_ib_file_name_info_t *i
     return true;
 }
 
-/* ---- making one ---- */
+/* ---- creating a file ---- */
 
-/* Returns 0 if a file may be replaced, or a negative errno. */
+/* Returns 0 if the file may be replaced; else the negative errno that says why not. */
 static int replaceable(const struct stat *status)
 {
     if (S_ISLNK(status->st_mode)) {

@@ -4,7 +4,8 @@
  */
 
 /*
- * Names of files that each process writes one of, made of what the user gave for all:
+ * Names of files of which each process writes its own, made from one pattern that the user gave for
+ * all processes:
  *
  *   %h  the host        %r  the rank in the job     %j  the job      %p  the process id     %%  %
  *
@@ -21,10 +22,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Bytes of the longest, with its end. */
+/* Bytes of the longest name, with its terminating zero. */
 #define BTL_IB_FILE_NAME_MAX 4096
 
-/* Values that a process fills in. */
+/* What the letters of a pattern stand for in a process. */
 typedef struct btl_ib_file_name_info {
     const char *host;
     const char *suffix; /* of files in a directory, as ".json" */
@@ -33,26 +34,28 @@ typedef struct btl_ib_file_name_info {
     long pid;
 } btl_ib_file_name_info_t;
 
-/* Returns NULL if `pattern` is right, else what is wrong: a literal that follows "Problem:". */
+/* Returns NULL if `pattern` is valid; else what is wrong, a literal that follows "Problem:". */
 const char *btl_ib_file_name_problem(const char *pattern);
 
-/* Writes the name that a right pattern makes into `out` of BTL_IB_FILE_NAME_MAX bytes. Returns
- * whether it fits. */
+/* Writes the name that a valid pattern stands for into `out`, which has BTL_IB_FILE_NAME_MAX bytes.
+ * Returns whether it fits. */
 bool btl_ib_file_name_make(const char *pattern, const btl_ib_file_name_info_t *info, char *out);
 
 /*
- * Makes a file, for this user only (mode 0600). One of an earlier run is replaced by a new one,
- * not written over, if it is a regular file of this user; so nothing that others put there, as they
- * may in /tmp, is followed or truncated. Returns a descriptor to read and write, or a negative
- * errno: -ELOOP (a symbolic link is there), -EISDIR, -EEXIST (another kind of file, or another
- * user's), or what open(2) and unlink(2) say.
+ * Creates a file for this user only (mode 0600). A regular file of this user with that name is
+ * removed first, not overwritten; anything else is left alone, so that nothing is followed or
+ * truncated that others put there, as they may in /tmp. Returns a descriptor to read and write,
+ * which the caller closes, or a negative errno: -ELOOP (a symbolic link is there), -EISDIR, -EEXIST
+ * (another kind of file, or another user's), or what open(2) and unlink(2) say.
  */
 int btl_ib_file_create(const char *name);
 
-/* Makes such a file as a stream to be written (NULL: *error is the errno), and closes it: that
- * returns 0, or the errno of what went wrong since; call nothing that sets errno in between but to
- * write. */
+/* Creates a file as btl_ib_file_create() does, and returns a stream to write it; NULL: *error is
+ * the errno. */
 FILE *btl_ib_file_open(const char *name, int *error);
+
+/* Closes such a stream. Returns 0, or the errno of the first write that failed. (It is taken from
+ * errno: between open and close call nothing that sets errno, except to write.) */
 int btl_ib_file_close(FILE *out);
 
 #endif

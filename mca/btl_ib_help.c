@@ -40,7 +40,7 @@ void btl_ib_rejected_devices_add(btl_ib_rejected_devices_t *rejected, const char
     rejected->device[rejected->count++] = entry;
 }
 
-/* Returns whether the line fits, and what is before is kept if it does not. */
+/* Appends a line. Returns false if it does not fit: then `out` is as before. */
 __attribute__((format(printf, 4, 5))) static bool add_line(char *out, size_t size, size_t *len,
                                                            const char *format, ...)
 {
@@ -79,7 +79,7 @@ void btl_ib_rejected_devices_format(const btl_ib_rejected_devices_t *rejected, c
 
 /* ---- lines that wait until somebody may print them ---- */
 
-/* Returns where the next line is to be written; NULL: there is no room, and one more is lost. */
+/* Returns the place for one more line; NULL: there is none, and the line is counted as lost. */
 static btl_ib_kept_line_t *kept_lines_add(btl_ib_kept_lines_t *lines)
 {
     if (lines->count == BTL_IB_KEPT_LINES) {
@@ -94,7 +94,7 @@ static btl_ib_kept_line_t *kept_lines_add(btl_ib_kept_lines_t *lines)
 /* As Open MPI frames its own. */
 #define FRAME "--------------------------------------------------------------------------\n"
 
-/* Begins what is shown only to those who ask for more. */
+/* Stands in a text before the part that is shown at verbose 1 only. */
 #define DETAILS '\f'
 #define MORE    "More: --mca btl_base_verbose 1, and docs/guide/troubleshooting.md.\n"
 
@@ -129,7 +129,7 @@ void btl_ib_show_help(const char *topic, ...)
         *details++ = '\0';
         shown = btl_ib_is_verbose(1) ? details : MORE;
     }
-    /* In one piece, so that the output of other processes comes before or after it. */
+    /* Write it by one call, so that the output of other processes does not mix with it. */
     if (filled != NULL && asprintf(&framed, FRAME "%s%s" FRAME, filled, shown) >= 0) {
         fputs(framed, stderr);
         free(framed);
@@ -191,13 +191,13 @@ static void log_print(void *context, int level, const char *format, ...)
     if (!btl_ib_is_verbose(level)) {
         return;
     }
-    /* Open MPI's output is safe for several threads only if Open MPI knows of threads. */
+    /* Open MPI's output is thread-safe only if Open MPI was told that there are threads. */
     const bool keep = *state->async && !opal_using_threads();
     if (keep) {
         state->pending |= BTL_IB_LOG_LINES;
         line = kept_lines_add(&state->lines);
     } else if (state->pending & BTL_IB_LOG_LINES) {
-        print_kept(state); /* they come first */
+        print_kept(state); /* earlier lines first */
     }
     if (line == NULL) {
         return;
@@ -267,7 +267,7 @@ bool btl_ib_log_next(btl_ib_log_state_t *state, btl_ib_pending_diagnostic_t *dia
 
 void btl_ib_log_show(const btl_ib_pending_diagnostic_t *diagnostic, const char *peer)
 {
-    /* The processes of a host share its devices; but with a peer others may have nothing to do. */
+    /* Processes of a host share its devices, so one of them reports; each has peers of its own. */
     if (diagnostic->of_peer) {
         btl_ib_show_help(peer_topics[diagnostic->what], opal_process_info.nodename,
                          diagnostic->device, peer, diagnostic->detail);

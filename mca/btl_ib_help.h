@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Messages to users: help texts, devices that were turned down, lines of the log. */
+/* Messages to users: help texts, lines of the log, and lists of devices that were turned down. */
 
 #ifndef BTL_IB_HELP_H
 #define BTL_IB_HELP_H
@@ -17,8 +17,7 @@
 
 /* ---- devices that were turned down ---- */
 
-/* The devices that were turned down while some were looked for, and why, as a help text shows
- * them. */
+/* Devices that a search found and turned down, and why, for a help text. */
 
 #define BTL_IB_REJECTED_MAX 32
 
@@ -27,21 +26,21 @@ typedef struct btl_ib_rejected_device {
     char reason[144];
 } btl_ib_rejected_device_t;
 
-/* All zero: none yet. */
+/* All zero: the list is empty. */
 typedef struct btl_ib_rejected_devices {
     uint32_t count; /* 0..BTL_IB_REJECTED_MAX */
-    uint32_t more;  /* found no place */
+    uint32_t more;  /* devices for which the list had no place */
     btl_ib_rejected_device_t device[BTL_IB_REJECTED_MAX];
 } btl_ib_rejected_devices_t;
 
 /*
- * Adds a device of `transport`, or that itself (`device` NULL or ""), unless it is there with the
- * same reason. What is too long is cut.
+ * Adds a device of `transport`, or the transport itself (`device` NULL or ""), unless it is listed
+ * with the same reason. Cuts a name or reason that is too long.
  */
 void btl_ib_rejected_devices_add(btl_ib_rejected_devices_t *rejected, const char *transport,
                                  const char *device, const char *reason);
 
-/* Writes the name that a device has there. */
+/* Writes the name that a device has in the list. */
 static inline void btl_ib_rejected_devices_name(const char *transport, const char *device,
                                                 char *out, size_t size)
 {
@@ -50,7 +49,7 @@ static inline void btl_ib_rejected_devices_name(const char *transport, const cha
     snprintf(out, size, "%s%s%s", transport, named ? "/" : "", named ? device : "");
 }
 
-/* Forgets the devices that were turned down: they are looked for again. */
+/* Empties the list, before a new search. */
 static inline void btl_ib_rejected_devices_clear(btl_ib_rejected_devices_t *rejected)
 {
     rejected->count = 0;
@@ -58,8 +57,9 @@ static inline void btl_ib_rejected_devices_clear(btl_ib_rejected_devices_t *reje
 }
 
 /*
- * Writes one line for each: "  udp/eth0: it is down", and a last one for those that found no place;
- * "  (nothing)" if there are none. What does not fit into `size` bytes is left out, in whole lines.
+ * Writes one line for each device, as "  udp/eth0: it is down", and a last one for those that found
+ * no place; "  (nothing)" if the list is empty. Leaves out whole lines that do not fit into `size`
+ * bytes.
  */
 void btl_ib_rejected_devices_format(const btl_ib_rejected_devices_t *rejected, char *out,
                                     size_t size);
@@ -73,7 +73,7 @@ typedef struct btl_ib_kept_line {
     char text[BTL_IB_LINE_BYTES];
 } btl_ib_kept_line_t;
 
-/* All zero: there are none. */
+/* All zero: no line is kept. */
 typedef struct btl_ib_kept_lines {
     uint32_t count;
     uint32_t lost; /* lines that found no room */
@@ -89,17 +89,17 @@ typedef struct btl_ib_kept_lines {
  */
 
 /*
- * Prints the help text `topic` with the arguments filled in, which must be those that the text has
- * places for (tests/docs/check compares them). What is below @details is printed at verbose 1 and
- * more; else a line says where there is more.
+ * Prints the help text `topic`, with the arguments filled in that its format needs
+ * (tests/docs/check compares them). The part below @details is printed at verbose 1 and more; else
+ * a line says how to get it.
  *
- * Not opal_show_help(), which hands the text to mpirun in a message that 4.1 loses now and then,
- * and always if the process aborts next. The price is that nobody merges the texts of several
+ * opal_show_help() is not used: it hands the text to mpirun in a message that 4.1 loses now and
+ * then, and always if the process aborts next. The price is that nobody merges the texts of several
  * processes, so the caller has to choose which processes print.
  */
 void btl_ib_show_help(const char *topic, ...);
 
-/* Prints, by one of them, what the processes of a host have in common. */
+/* Prints a help text in one process of each host: for facts that its processes have in common. */
 #define BTL_IB_SHOW_HELP(topic, ...)                                                               \
     do {                                                                                           \
         if (opal_process_info.my_local_rank == 0) {                                                \
@@ -108,23 +108,23 @@ void btl_ib_show_help(const char *topic, ...);
     } while (0)
 
 /*
- * Tells that the component cannot start: `cause`, with that errno (0: none), and `step`, what to do
- * about it, in lines of a help text. Printed by one process of a host.
+ * Prints, in one process of each host, that the component cannot start: `cause`, with that errno
+ * (0: none), and `step`, lines that say what to do about it.
  */
 void btl_ib_help_cannot_start(const char *cause, int error, const char *step);
 
 /* ---- log of transports and engine ---- */
 
 /*
- * What engine and transports have to tell (btl_ib_log_t): verbose lines, help texts about devices,
- * and the devices that were turned down while some were looked for.
+ * Receives what engine and transports report (btl_ib_log_t): verbose lines, diagnostics about
+ * devices and peers, which become help texts, and devices that a search turned down.
  *
- * Each diagnostic is shown once. Those about a peer are kept until progress shows them, because
- * only the caller knows whose address it is; so are those, and all lines, that come while the
- * progress thread runs the engine, which may not print.
+ * Each diagnostic is shown once. Diagnostics about a peer wait until progress shows them, because
+ * only the caller of btl_ib_log_show() knows which peer has the address. While the progress thread
+ * runs the engine everything waits, as that thread may not print.
  */
 
-/* A diagnostic that is to be shown. */
+/* A diagnostic that waits to be shown. */
 typedef struct btl_ib_pending_diagnostic {
     btl_ib_diagnostic_t what;
     bool of_peer; /* `detail` begins with a peer's address */
@@ -133,13 +133,13 @@ typedef struct btl_ib_pending_diagnostic {
 } btl_ib_pending_diagnostic_t;
 
 typedef struct btl_ib_log_state {
-    const bool *async; /* the progress thread runs the engine now */
+    const bool *async; /* true while the progress thread runs the engine */
     bool ports_down;   /* show ports that are down: many machines have some without a cable */
     uint32_t known;    /* bits: diagnostics that were shown or are pending */
-    uint32_t pending;  /* bits: those that are to be shown, and BTL_IB_LOG_LINES */
+    uint32_t pending;  /* bits: diagnostics that wait to be shown, and BTL_IB_LOG_LINES */
     btl_ib_kept_lines_t lines; /* of the progress thread */
     btl_ib_pending_diagnostic_t diagnostic[BTL_IB_DIAGS];
-    btl_ib_rejected_devices_t *rejected; /* devices that are turned down go here; or NULL */
+    btl_ib_rejected_devices_t *rejected; /* collects devices that are turned down; NULL: nothing */
 } btl_ib_log_state_t;
 
 static inline void btl_ib_log_init(btl_ib_log_state_t *state, const bool *async, bool ports_down)
@@ -147,7 +147,7 @@ static inline void btl_ib_log_init(btl_ib_log_state_t *state, const bool *async,
     *state = (btl_ib_log_state_t){.async = async, .ports_down = ports_down};
 }
 
-/* Returns the table for engine and transports, which `state` has to outlive. */
+/* Returns the table of functions for engine and transports, which `state` has to outlive. */
 btl_ib_log_t btl_ib_log_table(btl_ib_log_state_t *state);
 
 /* Collects the devices that are turned down from now on; NULL: no longer. */
@@ -162,11 +162,11 @@ static inline bool btl_ib_log_pending(const btl_ib_log_state_t *state)
     return state->pending != 0;
 }
 
-/* Prints the lines that were kept, and names the next diagnostic that is to be shown. Returns
- * whether there is one. */
+/* Prints the lines that were kept, and takes the next diagnostic that waits. Returns whether there
+ * is one. */
 bool btl_ib_log_next(btl_ib_log_state_t *state, btl_ib_pending_diagnostic_t *diagnostic);
 
-/* Shows a diagnostic; `peer` says whose address it has, if it is about a peer. */
+/* Shows a diagnostic. `peer` names the peer, if it is about one. */
 void btl_ib_log_show(const btl_ib_pending_diagnostic_t *diagnostic, const char *peer);
 
 /* ---- verbose output ---- */
@@ -178,7 +178,7 @@ void btl_ib_log_show(const btl_ib_pending_diagnostic_t *diagnostic, const char *
 #define BTL_IB_VERBOSE(level, ...)                                                                 \
     opal_output_verbose((level), opal_btl_base_framework.framework_output, "btl:ib: " __VA_ARGS__)
 
-/* True if that level is shown: for what costs something to find out. */
+/* True if lines of that level are shown. Asked before a text that is expensive to make. */
 static inline bool btl_ib_is_verbose(int level)
 {
     return opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= level;

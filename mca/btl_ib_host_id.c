@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Computes FNV-1a. Never 0, which is no answer. */
+/* Computes FNV-1a, but 1 instead of 0, which means unknown. */
 static uint64_t fnv_hash(uint64_t seed, const void *bytes, size_t size)
 {
     const uint8_t *at = bytes;

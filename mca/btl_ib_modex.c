@@ -97,7 +97,7 @@ btl_ib_modex_t *btl_ib_modex_get(const opal_process_name_t *name, bool wait)
     return modex;
 }
 
-/* ---- what is kept ---- */
+/* ---- kept descriptions ---- */
 
 typedef struct kept {
     size_t size;

@@ -10,8 +10,8 @@
 
 #define BTL_IB_MODEX_MAGIC 0x42744962u
 
-/* A place in a buffer. `full` and `bad` stick, so that they need be looked at only once, at the
- * end. */
+/* Positions in a buffer. `full` and `bad` stay true once they are set, so that it is enough to read
+ * them at the end. */
 typedef struct writer {
     uint8_t *at;
     size_t left;
@@ -51,7 +51,7 @@ static void put_block(writer_t *w, const void *bytes, size_t size)
     put_bytes(w, bytes, size);
 }
 
-/* Begins a part that has its length in front of it, in two bytes. Returns where that is. */
+/* Begins a part with its length, two bytes, in front of it. Returns the place of the length. */
 static writer_t put_length(writer_t *w)
 {
     const writer_t length = *w;
@@ -60,7 +60,7 @@ static writer_t put_length(writer_t *w)
     return length;
 }
 
-/* Ends what has its length in front of it. */
+/* Ends such a part: fills in its length. */
 static void end_length(writer_t *length, const writer_t *w)
 {
     put_uint(length, length->left - w->left - 2, 2);
@@ -91,7 +91,7 @@ static uint64_t get_uint(reader_t *r, unsigned bytes)
     return value;
 }
 
-/* Reads a byte that must be within bounds. */
+/* Reads a byte that must be `low` to `high`. */
 static uint32_t get_byte(reader_t *r, uint32_t low, uint32_t high)
 {
     uint32_t value = (uint32_t) get_uint(r, 1);
@@ -102,7 +102,7 @@ static uint32_t get_byte(reader_t *r, uint32_t low, uint32_t high)
     return value;
 }
 
-/* Takes a part that has its length in front of it, in two bytes, and is read by itself. */
+/* Takes a part with its length, two bytes, in front of it. Returns a reader of that part alone. */
 static reader_t get_part(reader_t *r)
 {
     const size_t length = (size_t) get_uint(r, 2);
@@ -118,7 +118,7 @@ static reader_t get_part(reader_t *r)
     return part;
 }
 
-/* Ends a part, of which all that is known was read. Only a later version has more. */
+/* Ends a part of which all known fields were read. Bytes may be left in a later version only. */
 static void end_part(reader_t *r, const reader_t *part, bool later)
 {
     r->bad |= part->bad || (part->left > 0 && !later);
@@ -161,9 +161,8 @@ static bool rail_ok(const btl_ib_modex_rail_t *rail)
 
     return rail->transport[0] != '\0' && rail->address_len >= 1
            && rail->address_len <= BTL_IB_ADDR_BYTES && rail->address_base <= rail->address_len
-           && (ip > 0 || rail->family == 0)
-           && rail->prefix_bits <= 8 * ip && rail->rank < BTL_IB_RANKS
-           && rail->max_datagram >= BTL_IB_QUEUE_SIZE_MIN
+           && (ip > 0 || rail->family == 0) && rail->prefix_bits <= 8 * ip
+           && rail->rank < BTL_IB_RANKS && rail->max_datagram >= BTL_IB_QUEUE_SIZE_MIN
            && rail->max_datagram <= BTL_IB_QUEUE_SIZE_MAX
            && rail->ack_delay <= BTL_IB_MODEX_ACK_DELAY_MAX
            && (uint32_t) rail->atomics < BTL_IB_ATOMICS_KINDS
@@ -241,7 +240,7 @@ static void put_rail(writer_t *w, const btl_ib_modex_rail_t *rail)
     end_length(&length, w);
 }
 
-/* Reads what follows the address that readers of version 5 see. */
+/* Reads the rest of the address, which readers of version 5 do not see. */
 static void get_more_address(reader_t *r, btl_ib_modex_rail_t *rail)
 {
     const uint32_t base = rail->address_len;
@@ -312,7 +311,7 @@ static bool modex_ok(const btl_ib_modex_t *modex)
     return true;
 }
 
-/* Writes what is known of the process itself. */
+/* Writes what concerns the process itself, not its rails. */
 static void put_process(writer_t *w, const btl_ib_modex_t *modex)
 {
     writer_t length = put_length(w);
@@ -373,8 +372,8 @@ int btl_ib_modex_pack(const btl_ib_modex_t *modex, void *out, size_t size)
     return (int) used;
 }
 
-/* Reads ranges of versions. From version 5 on they are followed by what `modex` has of datagrams
- * and release, in every version to come. False: no such block. */
+/* Reads the range of versions, which every version begins with; from version 5 on also the versions
+ * of datagrams and the release. Returns false if the bytes are no description. */
 static bool get_versions(reader_t *r, btl_ib_modex_t *modex, size_t size)
 {
     const bool magic = get_uint(r, 4) == BTL_IB_MODEX_MAGIC;

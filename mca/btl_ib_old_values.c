@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* None of these texts is a value of its parameter here. */
+/* Invariant: no text in `theirs` is a valid value of its parameter in ib. */
 static const struct {
     const char *name;
     const char *theirs;

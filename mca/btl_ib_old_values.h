@@ -4,16 +4,16 @@
  */
 
 /*
- * Values that openib, usnic and GASNet accepted, and that mean something else here or nothing:
- * whoever keeps a setting and only changes its name gets what it meant. The page
+ * Values that openib, usnic and GASNet accepted, and that mean something else or nothing in ib. A
+ * user who keeps a setting and only renames its parameter gets what the value meant there.
  * docs/guide/parameters-from-openib.md has a line for each.
  */
 
 #ifndef BTL_IB_OLD_VALUES_H
 #define BTL_IB_OLD_VALUES_H
 
-/* Returns the value of the parameter `name` (without btl_ib_) that means here what `text` meant
- * there; `text` itself if it means the same or nothing. */
+/* Returns the value of the parameter `name` (without btl_ib_) that means in ib what `text` meant
+ * there; `text` itself if it is none of the old values. */
 const char *btl_ib_old_value(const char *name, const char *text);
 
 #endif

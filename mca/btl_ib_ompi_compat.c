@@ -51,9 +51,9 @@ static bool is_our_series(const char *version)
 }
 
 /*
- * True if the classes of libopen-pal that we share have the sizes that its headers say, in
+ * True if the classes that we share with libopen-pal have the sizes that the headers say, in
  * particular those with a lock inside, whose headers may be ours (compat/). If not, `why` names the
- * first that has another. configure asks the same.
+ * first class that differs. configure checks the same.
  */
 static bool compat_layout(char *why, size_t size)
 {
@@ -114,7 +114,7 @@ bool btl_ib_ompi_check(char *why, size_t size)
                  opal_version_string);
         return false;
     }
-    /* The version may be that of a library which was loaded for us only, beside the one in use. */
+    /* With two libraries loaded, the version may be that of the one that nobody but us uses. */
     dl_iterate_phdr(find_opal, &loaded);
     if (loaded.second != NULL) {
         snprintf(why, size,
@@ -126,7 +126,7 @@ bool btl_ib_ompi_check(char *why, size_t size)
     return compat_layout(why, size);
 }
 
-/* Returns which release of Open MPI 4.1 this is: 4 for 4.1.4; -1: it is another series. */
+/* Returns the release within series 4.1: 4 for 4.1.4; -1: another series. */
 static int release_of_4_1(void)
 {
     int release = -1;
@@ -145,15 +145,15 @@ bool btl_ib_ompi_osc_mistakes_ranks(void)
     return release_of_4_1() >= 0 && release_of_4_1() <= 4;
 }
 
-/* As OPAL_MODEX_SEND_STRING() and OPAL_MODEX_RECV_STRING() convert sizes to. */
+/* The type to which OPAL_MODEX_SEND_STRING() and OPAL_MODEX_RECV_STRING() convert sizes. */
 #if OPAL_MAJOR_VERSION >= 5
 typedef size_t modex_size_t;
 #else
 typedef int32_t modex_size_t;
 #endif
 
-/* Under which key processes publish: in all releases what OPAL_MODEX_SEND() made of the version of
- * the first one. With their own version in it they would not find each other. */
+/* The key under which processes publish. All releases use the one that OPAL_MODEX_SEND() made of
+ * the first release's version: with a version of their own in it they would not find each other. */
 static char modex_key[] = "btl.ib.0.2";
 
 int btl_ib_ompi_modex_send(const void *data, size_t size)
@@ -186,7 +186,7 @@ void *btl_ib_ompi_topology(void)
 #define SIZE_TYPE     OPAL_UINT32
 #endif
 
-/* Returns a number that the runtime tells of our job; 0 if it does not. */
+/* Returns a number that the runtime has of our job; 0 if it has none. */
 static uint32_t runtime_size(const char *key)
 {
     opal_process_name_t job = {OPAL_PROC_MY_NAME.jobid, OPAL_VPID_WILDCARD};
@@ -218,7 +218,7 @@ uint32_t btl_ib_ompi_local_processes(void)
     const uint32_t processes = 1 + (uint32_t) opal_process_info.num_local_peers;
 
 #if OPAL_MAJOR_VERSION >= 5
-    /* 5.0 takes one peer for granted where the runtime tells of none, as to a singleton. */
+    /* 5.0 assumes one local peer where the runtime reports none, as for a singleton. */
     if (opal_process_info.num_procs > 0 && opal_process_info.num_procs < processes) {
         return opal_process_info.num_procs;
     }
@@ -228,7 +228,7 @@ uint32_t btl_ib_ompi_local_processes(void)
 
 #if OPAL_MAJOR_VERSION >= 5
 
-/* Receives what a process published, at once: the servers of the runtime exchange everything at
+/* Receives what a process published, without waiting: the runtime's servers exchange everything at
  * start-up or on demand, and answer at once in both cases. */
 static int recv_immediate(const opal_process_name_t *name, void **data, size_t *size)
 {
@@ -262,7 +262,7 @@ static int recv_immediate(const opal_process_name_t *name, void **data, size_t *
 
 int btl_ib_ompi_modex_recv(const opal_process_name_t *name, bool wait, void **data, size_t *size)
 {
-    /* Where two threads ask PMIx at once, one of them may wait for ever (5.0.7). */
+    /* If two threads ask PMIx at once, one of them may wait for ever (5.0.7). */
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     int rc;
 
@@ -292,18 +292,19 @@ int btl_ib_ompi_modex_recv(const opal_process_name_t *name, bool wait, void **da
 typedef struct failure {
     struct failure *next;
     pmix_proc_t proc;
-    uint64_t name; /* of one that was told */
+    uint64_t name; /* valid in `reported` only */
 } failure_t;
 
+/* Failures that btl_ib_ompi_failures_next() has not returned yet. Any thread may push. */
 static _Atomic(failure_t *) failures;
 
-/* Failed processes that were told, for processes that are added later. Guarded by the component's
- * lock. */
-static failure_t *told;
+/* Failures that it has returned, in case that their processes are added later. Guarded by the
+ * component's lock. */
+static failure_t *reported;
 
-/* The runtime's name for our registration, while there is one. */
+/* The event handler that we registered with the runtime. */
 static struct {
-    bool is;
+    bool registered;
     size_t reference;
 } listener;
 
@@ -315,21 +316,21 @@ static void push_failure(failure_t *failure)
     }
 }
 
-/* Records a failure, in the runtime's thread, which must not wait for us, and whose names only
- * progress may convert: Open MPI keeps a list of jobs without a lock. */
+/* Records a failure. Runs in the runtime's thread, which must not wait for us, nor convert the name
+ * of the process: Open MPI's list of jobs has no lock, so only progress may. */
 static void record_failure(const pmix_proc_t *proc)
 {
     failure_t *failure = malloc(sizeof(*failure));
 
     if (failure == NULL) {
-        return; /* the silence limit will find out */
+        return; /* the silence limit will find the failure */
     }
     failure->proc = *proc;
     push_failure(failure);
 }
 
-/* Records who failed. Others are to hear of it, too: Open MPI's own handler, which comes after us,
- * ends the chain. */
+/* Records which processes failed. Reports NO_ACTION_TAKEN, so that further handlers are called:
+ * Open MPI's own, which comes after ours, ends the chain. */
 static void on_event(size_t reference, pmix_status_t status, const pmix_proc_t *source,
                      pmix_info_t info[], size_t ninfo, pmix_info_t *results, size_t nresults,
                      pmix_event_notification_cbfunc_fn_t cbfunc, void *cbdata)
@@ -340,7 +341,8 @@ static void on_event(size_t reference, pmix_status_t status, const pmix_proc_t *
     (void) results;
     (void) nresults;
     for (size_t i = 0; i < ninfo; ++i) {
-        /* There is also the group that is told of it, as a process with a wildcard for its rank. */
+        /* The event also names the group that is notified, by a process whose rank is a
+         * wildcard. */
         if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC
             && info[i].value.data.proc != NULL
             && PMIX_RANK_IS_VALID(info[i].value.data.proc->rank)) {
@@ -356,25 +358,25 @@ static void on_registered(pmix_status_t status, size_t reference, void *cbdata)
 {
     opal_pmix_lock_t *lock = cbdata;
 
-    listener.is = status == PMIX_SUCCESS;
+    listener.registered = status == PMIX_SUCCESS;
     listener.reference = reference;
     OPAL_PMIX_WAKEUP_THREAD(lock);
 }
 
 void btl_ib_ompi_failures_listen(void)
 {
-    /* What mpirun sends when a process was ended by a signal, an exit without MPI_Finalize, by it,
-     * or by itself; and what it is to send for any of them. */
+    /* What mpirun sends when a process ended by a signal, by an exit without MPI_Finalize, by
+     * mpirun or by MPI_Abort; the last one may come to stand for all of them. */
     pmix_status_t codes[] = {PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_TERM_WO_SYNC,
                              PMIX_ERR_PROC_KILLED_BY_CMD, PMIX_ERR_PROC_REQUESTED_ABORT,
                              PMIX_ERR_PROC_ABORTED};
     pmix_info_t info[2];
     opal_pmix_lock_t lock;
 
-    if (listener.is || !PMIx_Initialized()) {
+    if (listener.registered || !PMIx_Initialized()) {
         return;
     }
-    /* No handler after Open MPI's hears of it. */
+    /* Go before Open MPI's handler, which calls no later one. */
     PMIX_INFO_LOAD(&info[0], PMIX_EVENT_HDLR_PREPEND, NULL, PMIX_BOOL);
     PMIX_INFO_LOAD(&info[1], PMIX_EVENT_HDLR_NAME, "btl ib", PMIX_STRING);
     OPAL_PMIX_CONSTRUCT_LOCK(&lock);
@@ -401,16 +403,15 @@ static void free_failures(failure_t *failure)
 
 void btl_ib_ompi_failures_ignore(void)
 {
-    /* Open MPI ends PMIx, and with it the thread, before it finalizes BTLs: this is for when one is
-     * closed earlier. It waits for the thread in which on_event() runs. */
-    if (listener.is && PMIx_Initialized()) {
+    /* Open MPI usually ends PMIx, and with it the thread of on_event(), before it finalizes BTLs.
+     * If a BTL is closed earlier, this waits for that thread. */
+    if (listener.registered && PMIx_Initialized()) {
         (void) PMIx_Deregister_event_handler(listener.reference, NULL, NULL);
     }
-    listener.is = false;
-    /* Without their names, as Open MPI's list of jobs may be gone. */
+    listener.registered = false;
     free_failures(atomic_exchange(&failures, NULL));
-    free_failures(told);
-    told = NULL;
+    free_failures(reported);
+    reported = NULL;
 }
 
 bool btl_ib_ompi_failures_any(void)
@@ -426,16 +427,16 @@ bool btl_ib_ompi_failures_next(opal_jobid_t jobid, uint64_t *name)
         opal_process_name_t proc;
         int rc;
 
-        /* No other thread takes any off. */
+        /* Only this thread takes failures off, so the first one cannot be freed meanwhile. */
         while (!atomic_compare_exchange_weak(&failures, &failure, failure->next)) {
             continue;
         }
         OPAL_PMIX_CONVERT_PROCT(rc, &proc, &failure->proc);
-        /* 6.0 says so of processes of connected jobs that ended well, too. */
+        /* 6.0 also reports processes of connected jobs, even if they ended well: drop those. */
         if (rc == OPAL_SUCCESS && proc.jobid == jobid) {
             *name = failure->name = btl_ib_name_pack(proc);
-            failure->next = told;
-            told = failure;
+            failure->next = reported;
+            reported = failure;
             return true;
         }
         free(failure);
@@ -445,7 +446,7 @@ bool btl_ib_ompi_failures_next(opal_jobid_t jobid, uint64_t *name)
 
 void btl_ib_ompi_failures_added(uint64_t name)
 {
-    failure_t **at = &told;
+    failure_t **at = &reported;
 
     while (*at != NULL && (*at)->name != name) {
         at = &(*at)->next;
@@ -500,9 +501,9 @@ bool btl_ib_ompi_abort_waits(void)
 
 #if OPAL_MAJOR_VERSION >= 5
 
-void btl_ib_ompi_abort_watch(btl_ib_ompi_abort_fn_t tell)
+void btl_ib_ompi_abort_watch(btl_ib_ompi_abort_fn_t report)
 {
-    (void) tell;
+    (void) report;
 }
 
 void btl_ib_ompi_abort_ignore(void)
@@ -512,28 +513,28 @@ void btl_ib_ompi_abort_ignore(void)
 #else
 
 static struct {
-    btl_ib_ompi_abort_fn_t tell;
-    opal_pmix_base_module_abort_fn_t abort; /* Open MPI's own; NULL: it is not watched */
+    btl_ib_ompi_abort_fn_t report;
+    opal_pmix_base_module_abort_fn_t abort; /* Open MPI's own; NULL: not watched */
 } watched;
 
-static int tell_and_abort(int status, const char *message, opal_list_t *procs)
+static int report_and_abort(int status, const char *message, opal_list_t *procs)
 {
-    watched.tell();
+    watched.report();
     return watched.abort(status, message, procs);
 }
 
-void btl_ib_ompi_abort_watch(btl_ib_ompi_abort_fn_t tell)
+void btl_ib_ompi_abort_watch(btl_ib_ompi_abort_fn_t report)
 {
     if (watched.abort == NULL && opal_pmix.abort != NULL) {
-        watched.tell = tell;
+        watched.report = report;
         watched.abort = opal_pmix.abort;
-        opal_pmix.abort = tell_and_abort;
+        opal_pmix.abort = report_and_abort;
     }
 }
 
 void btl_ib_ompi_abort_ignore(void)
 {
-    if (watched.abort != NULL && tell_and_abort == opal_pmix.abort) {
+    if (watched.abort != NULL && report_and_abort == opal_pmix.abort) {
         opal_pmix.abort = watched.abort;
         watched.abort = NULL;
     }
@@ -543,7 +544,7 @@ void btl_ib_ompi_abort_ignore(void)
 
 /* ---- parameters ---- */
 
-/* Finds a text in the environment, which is where mpirun puts what it was told. */
+/* Finds the text of a parameter in the environment, where mpirun puts its --mca options. */
 static const char *text_in_environment(const char *name, char *where, size_t size)
 {
     const char *text = NULL;
@@ -572,7 +573,7 @@ const char *btl_ib_ompi_param_text(const mca_base_component_t *component, const 
         return NULL;
     }
     line = var->mbv_file_value;
-    /* If mpirun has read the file the text is in the environment, and so is the file's name. */
+    /* If mpirun has read the file, the text and the file's name are in the environment. */
     if ((var->mbv_source == MCA_BASE_VAR_SOURCE_FILE
          || var->mbv_source == MCA_BASE_VAR_SOURCE_OVERRIDE)
         && line != NULL && var->mbv_source_file == NULL) {
@@ -589,7 +590,7 @@ const char *btl_ib_ompi_param_text(const mca_base_component_t *component, const 
     return text;
 }
 
-/* Reads a word of an enumeration; any other text, of one without words each, is 0. */
+/* Returns the value of a word of an enumeration; 0 for any other text. */
 static int value_from_text(mca_base_var_enum_t *self, const char *text, int *value)
 {
     *value = 0;

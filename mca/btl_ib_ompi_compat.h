@@ -49,9 +49,9 @@
 #define BTL_IB_STRING(x)    BTL_IB_STRING_OF(x)
 
 /*
- * The series that we were compiled for, as "4.1". The type version of a BTL says nothing about
- * it, and structures that we share with Open MPI differ from one series to the next, so that a
- * component of another one must not be used. A test may define another value.
+ * The series of Open MPI that we were compiled for, as "4.1". Structures that we share with Open
+ * MPI differ from one series to the next, so a component of another series must not be used; the
+ * type version of a BTL does not tell series apart. A test may define another value.
  */
 #ifndef BTL_IB_BUILT_FOR_SERIES
 #define BTL_IB_BUILT_FOR_SERIES                                                                    \
@@ -63,10 +63,11 @@
     BTL_IB_BUILT_FOR_SERIES "." BTL_IB_STRING(OPAL_RELEASE_VERSION) OPAL_GREEK_VERSION
 
 /*
- * What one series of Open MPI has and another lacks must not keep the loader from loading the
- * component: it would stay away without a word, or, if bound lazily, end the job later. So these
- * may be missing, and btl_ib_ompi_check() is called before anything else. Of PMIx those that the
- * version beside Open MPI 4.1 lacks: for the linker somebody has to need the library.
+ * Symbols that one series of Open MPI has and another lacks are weak, so that the loader loads the
+ * component in any series and btl_ib_ompi_check(), which is called before anything else, can say
+ * what is wrong. Otherwise the component would be missing without a word, or, if bound lazily, end
+ * the job later. Of PMIx only those are weak that the version beside Open MPI 4.1 lacks: some
+ * symbol must be strong, or the linker drops the library.
  */
 #if OPAL_MAJOR_VERSION >= 5
 #pragma weak opal_cond_broadcast
@@ -90,8 +91,8 @@
 #endif
 
 /*
- * Checks that the Open MPI that loaded us is the one that we were compiled for. If not, `why` says
- * in a line what is wrong. Nothing else of ours may be called then.
+ * Checks that we were compiled for the Open MPI that loaded us. If not, returns false, and `why`
+ * says in one line what is wrong: then nothing else of ours may be called.
  */
 bool btl_ib_ompi_check(char *why, size_t size);
 
@@ -135,7 +136,7 @@ static inline void btl_ib_ompi_deliver(mca_btl_base_module_t *btl,
                                        size_t count)
 {
     const mca_btl_active_message_callback_t *reg = &mca_btl_base_active_message_trigger[tag];
-    mca_btl_base_descriptor_t desc; /* of which no more is read, and which takes long to clear */
+    mca_btl_base_descriptor_t desc; /* not cleared, which takes long: nothing else is read */
 
     (void) endpoint;
     desc.des_segments = segments;
@@ -151,7 +152,8 @@ uint64_t btl_ib_now(void);
 /* Returns nanoseconds of a monotonic clock. */
 uint64_t btl_ib_now_ns(void);
 
-/* Returns an OPAL status for 0 or an error of the engine. Only OUT_OF_RESOURCE is tried again. */
+/* Translates 0 or a negative errno of the engine into an OPAL status. Open MPI tries again only
+ * after OUT_OF_RESOURCE. */
 static inline int btl_ib_opal_status(int error)
 {
     switch (error) {
@@ -171,7 +173,7 @@ static inline int btl_ib_opal_status(int error)
     }
 }
 
-/* Packs and unpacks names of processes as the engine knows them. */
+/* Converts the name of a process between Open MPI's form and the engine's. */
 static inline uint64_t btl_ib_name_pack(opal_process_name_t name)
 {
     return (uint64_t) name.jobid << 32 | name.vpid;
@@ -182,8 +184,8 @@ static inline opal_process_name_t btl_ib_name_unpack(uint64_t name)
     return (opal_process_name_t){.jobid = (opal_jobid_t) (name >> 32), .vpid = (opal_vpid_t) name};
 }
 
-/* True if the user's data are in the memory of an accelerator (a GPU). Then only the convertor may
- * read or write them: opal_convertor_need_buffers() of 5.0 and later does not tell. */
+/* True if the user's data are in the memory of an accelerator (a GPU), so that only the convertor
+ * may read or write them. opal_convertor_need_buffers() of 5.0 and later does not say so. */
 static inline bool btl_ib_ompi_on_device(const opal_convertor_t *convertor)
 {
     return (convertor->flags & BTL_IB_CONVERTOR_ON_DEVICE) != 0;
@@ -191,27 +193,26 @@ static inline bool btl_ib_ompi_on_device(const opal_convertor_t *convertor)
 
 /*
  * Gets what a process published. With `wait` the call may block until the process has published
- * something; without it asks the runtime's server on this host at most. Returns an OPAL status; on
- * success *data is malloced.
+ * something; without, it asks no more than the runtime's server on this host. Returns an OPAL
+ * status. On success the caller frees *data.
  */
 int btl_ib_ompi_modex_recv(const opal_process_name_t *name, bool wait, void **data, size_t *size);
 
-/* True if this is one of the releases whose osc/rdma waits for a lock that it has (btl_ib_osc.h):
- * 4.1.1 to 4.1.4. */
+/* True if the osc/rdma of this release may wait for a lock that it has itself (btl_ib_osc.h): 4.1.1
+ * to 4.1.4. */
 bool btl_ib_ompi_osc_waits_for_itself(void);
 
-/* True if this is one of the releases whose osc/rdma takes ranks for others (btl_ib_osc.h): 4.1.0
- * to 4.1.4. */
+/* True if the osc/rdma of this release mistakes ranks for others (btl_ib_osc.h): 4.1.0 to 4.1.4. */
 bool btl_ib_ompi_osc_mistakes_ranks(void);
 
-/* Returns how many processes the runtime has places for, in all jobs that it started and may start:
- * the same for those that are spawned later. 0 if it does not say. */
+/* Returns how many processes the runtime has slots for, in this job and all that it may spawn; it
+ * is the same in all of these jobs. 0 if the runtime does not say. */
 uint32_t btl_ib_ompi_universe_size(void);
 
 /* Returns how many processes this job has; 0 if the runtime does not say. */
 uint32_t btl_ib_ompi_job_size(void);
 
-/* Returns on how many hosts they are; 0 if the runtime does not say. */
+/* Returns how many hosts this job runs on; 0 if the runtime does not say. */
 uint32_t btl_ib_ompi_job_hosts(void);
 
 /* Returns how many processes of this job are on this host, this one included. */
@@ -221,61 +222,63 @@ uint32_t btl_ib_ompi_local_processes(void);
  * (hwloc_topology_t); NULL if it has none, or an hwloc of its own. */
 void *btl_ib_ompi_topology(void);
 
-/* Calls `tell` before MPI_Abort ends this process, where Open MPI has a place for that: 4.1, which
- * leaves by _exit(); and not any more. */
+/* Has `report` called before MPI_Abort ends this process; or, ignore, no longer. Works with 4.1
+ * only, which leaves by _exit(): later series have no place for it. */
 typedef void (*btl_ib_ompi_abort_fn_t)(void);
-void btl_ib_ompi_abort_watch(btl_ib_ompi_abort_fn_t tell);
+void btl_ib_ompi_abort_watch(btl_ib_ompi_abort_fn_t report);
 void btl_ib_ompi_abort_ignore(void);
 
-/* True if whoever aborts a job waits before, for somebody with a debugger (mpi_abort_delay). For
- * MPI_Init: later Open MPI may have forgotten its parameters. */
+/* True if an abort waits first, for somebody with a debugger (mpi_abort_delay). Called in MPI_Init:
+ * later Open MPI may have forgotten its parameters. */
 bool btl_ib_ompi_abort_waits(void);
 
 /*
- * Processes that failed, as the runtime tells: mpirun of 5.0 and later notifies the other processes
- * of the job if they are to go on (--with-ft ulfm, or --runtime-options recoverable,notifyerrors).
- * That of 4.1 notifies nobody.
+ * Processes that failed, as the runtime reports them: mpirun of 5.0 and later notifies the other
+ * processes of a job that is to go on (--with-ft ulfm, or --runtime-options
+ * recoverable,notifyerrors). That of 4.1 notifies nobody.
  *
- * Start or stop listening. The runtime's own thread only records what it is told; both functions
- * wait for that thread, which takes no lock of ours. Each may be called twice.
+ * Start and stop listening. The runtime's thread only records what it hears. Both functions wait
+ * for that thread, which takes no lock of ours. Each may be called twice.
  */
 void btl_ib_ompi_failures_listen(void);
 void btl_ib_ompi_failures_ignore(void);
 
-/* Takes the next process of job `jobid` that failed, by the name that the engine knows it by.
- * Returns whether there is one. Called with the lock held, as what follows. */
+/* Takes the next process of job `jobid` that failed: *name as the engine knows it. Returns whether
+ * there is one. Called with the lock held, as the next two functions. */
 bool btl_ib_ompi_failures_next(opal_jobid_t jobid, uint64_t *name);
 
-/* Notes that `name` was added. If it has failed before it is the next one once more. */
+/* Notes that `name` was added. If it has failed before, btl_ib_ompi_failures_next() returns it once
+ * more. */
 void btl_ib_ompi_failures_added(uint64_t name);
 
-/* True if there may be a next one. For progress. */
+/* True if btl_ib_ompi_failures_next() may have one. Cheap enough for progress. */
 bool btl_ib_ompi_failures_any(void);
 
 /*
- * Returns the text that the user gave for the parameter `name` of `component`, before Open MPI made
- * a value of it; NULL if none was given. It belongs to Open MPI or to the environment, and is valid
- * until either changes. `where` says in words where it was given.
+ * Returns the text that the user gave for the parameter `name` of `component`, as it was before
+ * Open MPI made a value of it; NULL if none was given. The text belongs to Open MPI or to the
+ * environment, and is valid until either changes. Writes to `where`, in words, where it was given.
  */
 const char *btl_ib_ompi_param_text(const mca_base_component_t *component, const char *name,
                                    char *where, size_t size);
 
 /*
- * Makes an enumeration for integers that Open MPI's own parser is not to see, as it refuses
- * "3000ms": that is 3000 MiB to it. Takes any text for 0, so that the value has to be set after
- * registration. To MPI_T it is an enumeration without items. The caller releases it, or it is NULL.
- * It must not be part of the component: Open MPI may keep it until after the component is unloaded.
+ * Makes an enumeration for times, to keep Open MPI's own parser from them: it takes "3000ms" for
+ * 3000 MiB, and refuses that. The enumeration takes any text for 0, so the value has to be set
+ * after registration. MPI_T sees an enumeration without items. The caller releases it; NULL if
+ * memory is short. It must not be part of the component, as Open MPI may keep it until after the
+ * component is unloaded.
  */
 mca_base_var_enum_t *btl_ib_ompi_time_enum(void);
 
 /*
- * Makes an enumeration of words, which end with NULL, by which ompi_info and MPI_T tell them. It
- * takes any other text for the first, so that Open MPI refuses none: btl_ib_params_check() says
- * better what is wrong. The rest as above.
+ * Makes an enumeration of words, which end with NULL, for ompi_info and MPI_T to show. It takes any
+ * other text for the first word, so that Open MPI refuses none: btl_ib_params_check() says better
+ * what is wrong. Ownership as for btl_ib_ompi_time_enum().
  */
 mca_base_var_enum_t *btl_ib_ompi_choice_enum(const char *name, const char *const *words);
 
-/* Publishes. Returns an OPAL status. */
+/* Publishes `data` for all processes. Returns an OPAL status. */
 int btl_ib_ompi_modex_send(const void *data, size_t size);
 
 #endif

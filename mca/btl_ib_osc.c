@@ -22,7 +22,7 @@ bool btl_ib_osc_takes_us_unasked(void)
            && names != NULL && *names != NULL && btl_ib_value_lists(*names, "ib");
 }
 
-/* ---- ranks that it takes for others ---- */
+/* ---- ranks that osc/rdma mistakes ---- */
 
 uint32_t btl_ib_osc_mistaken_ranks(uint32_t processes, uint32_t hosts, uint32_t *rank,
                                    uint32_t *other)
@@ -42,7 +42,7 @@ uint32_t btl_ib_osc_mistaken_ranks(uint32_t processes, uint32_t hosts, uint32_t 
     return count;
 }
 
-/* ---- its lock ---- */
+/* ---- the lock that osc/rdma waits for though it has it ---- */
 
 static bool op_adds(const btl_ib_op_t *op, uint64_t operand)
 {

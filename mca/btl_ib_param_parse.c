@@ -16,7 +16,7 @@ enum {
 #define EMPTY     "it is empty"
 #define NO_NUMBER "it is no number"
 
-/* A unit that may follow a number: so many bytes or microseconds. */
+/* A unit that may follow a number: `factor` bytes or microseconds. */
 typedef struct suffix {
     const char *text;
     uint64_t factor;
@@ -27,13 +27,13 @@ typedef struct suffix {
 #define GIB (UINT64_C(1) << 30)
 #define TIB (UINT64_C(1) << 40)
 
-/* Not kB, which is 1000 bytes for some and 1024 for others. */
+/* kB is left out: it is 1000 bytes for some and 1024 for others. */
 static const suffix_t sizes[] = {
     {"k", KIB}, {"K", KIB}, {"KiB", KIB}, {"m", MIB}, {"M", MIB},   {"MiB", MIB},
     {"g", GIB}, {"G", GIB}, {"GiB", GIB}, {"T", TIB}, {"TiB", TIB}, {NULL, 0},
 };
 
-/* Not m, which is a minute for some and a millisecond for others. */
+/* m is left out: it is a minute for some and a millisecond for others. */
 static const suffix_t times[] = {
     {"us", 1}, {"ms", 1000}, {"s", 1000000}, {"min", 60000000}, {NULL, 0},
 };
@@ -42,9 +42,9 @@ static const suffix_t times[] = {
 static const struct {
     const char *word;
     const suffix_t *suffixes;
-    uint64_t factor; /* of a number without one */
+    uint64_t factor; /* of a number without a suffix */
     const char *help;
-    const char *fraction; /* what is wrong with less than one */
+    const char *fraction; /* the problem of a number that is no multiple of `factor` */
 } units[] = {
     [BTL_IB_VALUE_COUNT] = {"", NULL, 1, "", NO_NUMBER},
     [BTL_IB_VALUE_BYTES] = {"bytes", sizes, 1, ", or with k, M, G or KiB, MiB, GiB after it",
@@ -77,7 +77,8 @@ const char *btl_ib_value_unit_help(btl_ib_value_unit_t unit)
 
 /* ---- numbers ---- */
 
-/* Returns the value of a digit. Not isdigit(), which asks the locale. */
+/* Returns the value of a hexadecimal digit; 16 for any other character. (isdigit() depends on the
+ * locale.) */
 static unsigned digit_of(char c)
 {
     if (c >= '0' && c <= '9') {
@@ -89,8 +90,8 @@ static unsigned digit_of(char c)
     return c >= 'A' && c <= 'F' ? (unsigned) (c - 'A') + 10 : 16;
 }
 
-/* Reads the digits at *at, and moves that behind them. What is too large becomes `UINT64_MAX`, and
- * *overflow is set. */
+/* Reads the digits at *at, and moves *at behind them. A number that is too large becomes
+ * UINT64_MAX, and sets *overflow. */
 static const char *digits(const char **at, uint64_t *value, bool *overflow)
 {
     const bool hexadecimal = (*at)[0] == '0' && ((*at)[1] == 'x' || (*at)[1] == 'X');
@@ -120,7 +121,7 @@ static const char *digits(const char **at, uint64_t *value, bool *overflow)
     return NULL;
 }
 
-/* Returns what `text` after a number stands for; 0 if it is no unit. */
+/* Returns the factor of the unit `text`, which stood behind a number; 0 if it is no unit. */
 static uint64_t factor_of(const char *text, btl_ib_value_unit_t unit)
 {
     const suffix_t *suffix = units[unit].suffixes;
@@ -134,8 +135,9 @@ static uint64_t factor_of(const char *text, btl_ib_value_unit_t unit)
     return suffix != NULL ? suffix->factor : 0;
 }
 
-/* Returns what is wrong with where a number lies. */
-static const char *misplaced(const btl_ib_value_range_t *range, uint64_t magnitude, bool negative)
+/* Returns the problem of a number that is out of range; NULL: it is in range. */
+static const char *out_of_range(const btl_ib_value_range_t *range, uint64_t magnitude,
+                                bool negative)
 {
     if (negative && magnitude > 0) {
         const uint64_t most = range->low < 0 ? -(uint64_t) range->low : 0;
@@ -178,7 +180,7 @@ const char *btl_ib_value_number(const char *text, const btl_ib_value_range_t *ra
         return units[range->unit].fraction;
     }
     magnitude /= units[range->unit].factor;
-    problem = misplaced(range, magnitude, negative);
+    problem = out_of_range(range, magnitude, negative);
     if (problem == NULL) {
         *value = negative ? -magnitude : magnitude;
     }
@@ -216,8 +218,8 @@ const char *btl_ib_value_list(const char *text, const btl_ib_value_range_t *rang
     return problem;
 }
 
-/* Reads "0.25" in millionths. At least one digit after the point, of which the seventh and later
- * ones do not count. */
+/* Reads a fraction such as "0.25", in millionths. It needs at least one digit after the point; the
+ * seventh and later ones are ignored. */
 static const char *fraction(const char *text, uint64_t *value)
 {
     const char *digits = text + 2;
@@ -238,7 +240,7 @@ static const char *fraction(const char *text, uint64_t *value)
     return NULL;
 }
 
-/* Reads "2/3", of numbers up to a million, in millionths. */
+/* Reads a quotient such as "2/3", of numbers up to a million, in millionths. */
 static const char *quotient(const char *text, uint64_t *value)
 {
     uint64_t part;
@@ -287,11 +289,11 @@ const char *btl_ib_value_bytes_or_share(const char *text, uint64_t *value, bool 
     return problem;
 }
 
-/* ---- others ---- */
+/* ---- bools, flags, lists of words ---- */
 
 const char *btl_ib_value_bool(const char *text, bool *value)
 {
-    /* What Open MPI takes, except for numbers beyond 1. */
+    /* Open MPI takes the same, and numbers beyond 1. */
     static const char *const words[2][6] = {
         {"0", "f", "false", "n", "no", "disabled"},
         {"1", "t", "true", "y", "yes", "enabled"},
@@ -325,7 +327,8 @@ const char *btl_ib_value_truth_or_seconds(const char *text, bool *value, uint64_
     return problem;
 }
 
-/* Adds one entry, with `len` characters. Returns whether it is one; its bits are added then. */
+/* Adds the bits of one entry, a name or a number, which has `len` characters. Returns false if it
+ * is neither. */
 static bool add_flag(const char *entry, size_t len, const btl_ib_value_flag_t *flags,
                      uint32_t *value)
 {

@@ -687,7 +687,8 @@ void btl_ib_param_words(const btl_ib_param_t *param, const char *words[BTL_IB_WO
     if (param->words == NULL) {
         words[count++] = "auto";
         for (size_t i = 0; btl_ib_transport_types[i] != NULL && count + 1 < BTL_IB_WORDS_MAX; ++i) {
-            const char *name = btl_ib_transport_types[i]->name; /* of several wires alike */
+            /* The wires of a transport follow each other, and have the same name. */
+            const char *name = btl_ib_transport_types[i]->name;
 
             if (strcmp(words[count - 1], name) != 0) {
                 words[count++] = name;
@@ -697,7 +698,7 @@ void btl_ib_param_words(const btl_ib_param_t *param, const char *words[BTL_IB_WO
     words[count] = NULL;
 }
 
-/* ---- their descriptions ---- */
+/* ---- help texts of parameters ---- */
 
 const char *btl_ib_param_help(const btl_ib_param_t *param, char room[BTL_IB_PARAM_HELP_MAX])
 {

@@ -26,8 +26,8 @@
     (MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA                          \
      | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_RDMA_FLUSH)
 
-/* Executed by the processor at the target, so that it and local processes may work on a word at
- * the same time: GLOB. */
+/* Atomics that the processor of the target executes. They are atomic towards local processes, too:
+ * GLOB. */
 #define ATOMIC_FLAGS                                                                               \
     (MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND | MCA_BTL_ATOMIC_SUPPORTS_OR        \
      | MCA_BTL_ATOMIC_SUPPORTS_XOR | MCA_BTL_ATOMIC_SUPPORTS_LAND | MCA_BTL_ATOMIC_SUPPORTS_LOR    \
@@ -35,9 +35,10 @@
      | MCA_BTL_ATOMIC_SUPPORTS_CSWAP | MCA_BTL_ATOMIC_SUPPORTS_GLOB)
 
 /*
- * Only with btl_ib_atomics_all. The interface has no word for unsigned integers, and osc/rdma (4.1,
- * 5.0) asks for MIN and MAX of both kinds alike; it calls a complex number of two floats a
- * double. Without these flags it computes such results itself, under a lock.
+ * Atomics that are offered with btl_ib_atomics_all only, since osc/rdma (4.1, 5.0) misuses them:
+ * the interface does not tell unsigned from signed integers, and osc/rdma asks for MIN and MAX of
+ * both; it takes a complex number of two floats for a double. Without these flags osc/rdma computes
+ * such results itself, under a lock.
  */
 #define ATOMIC_FLAGS_ALL                                                                           \
     (MCA_BTL_ATOMIC_SUPPORTS_MIN | MCA_BTL_ATOMIC_SUPPORTS_MAX | MCA_BTL_ATOMIC_SUPPORTS_FLOAT)
@@ -53,14 +54,14 @@ btl_ib_protection_kind_t btl_ib_params_protection(const btl_ib_params_t *params)
     return kind;
 }
 
-/* Values of texts that are no strings. */
+/* The value of a parameter that is no string. */
 typedef union meant {
     uint64_t number;
     bool truth;
     uint32_t flags;
 } meant_t;
 
-/* Stores a value that is no string. */
+/* Stores the value of a parameter that is no string. */
 static void store_value(const btl_ib_param_t *param, const meant_t *meant, void *field)
 {
     switch (param->kind) {
@@ -84,8 +85,8 @@ static void store_value(const btl_ib_param_t *param, const meant_t *meant, void 
     }
 }
 
-/* Stores the default of a parameter of ours; Open MPI's limits have theirs. Of words the field is a
- * string, for Open MPI the place of it. */
+/* Stores the default of a parameter of btl_ib_params_t (default_limits() sets those of limits). The
+ * field of a choice is the word itself; Open MPI registers its index, params->chosen. */
 static void store_default(const btl_ib_param_t *param, void *field, const char *first_word)
 {
     meant_t standard = {.number = (uint64_t) param->standard};
@@ -100,8 +101,8 @@ static void store_default(const btl_ib_param_t *param, void *field, const char *
     store_value(param, &standard, field);
 }
 
-/* Returns what Open MPI is to know of the values beyond their type; to be released, but for
- * flags. */
+/* Returns the enumeration by which Open MPI reads and shows a parameter; NULL: none. The caller
+ * releases it, except that of flags. */
 static mca_base_var_enum_t *enum_of(const btl_ib_param_t *param, const char *const *words)
 {
     const btl_ib_value_unit_t unit = btl_ib_value_unit(param->unit);
@@ -119,8 +120,9 @@ static mca_base_var_enum_t *enum_of(const btl_ib_param_t *param, const char *con
     }
 }
 
-/* Registers a parameter in `storage`. Returns whether Open MPI took it: a value that it refuses
- * itself leaves the default, which is reported later. */
+/* Registers a parameter, whose value Open MPI keeps in `storage`. Returns false if Open MPI does
+ * not take the parameter. One whose value Open MPI refuses is registered with its default, and
+ * reported later. */
 static bool register_at(const mca_base_component_t *component, const btl_ib_param_t *param,
                         mca_base_var_enum_t *enumerator, void *storage)
 {
@@ -169,8 +171,8 @@ static bool register_all(btl_ib_params_t *params, mca_btl_base_module_t *limits)
     return ok;
 }
 
-/* Sets the defaults. Sizes count the PML's header and data; they have nothing to do with the size
- * of a datagram. */
+/* Sets the defaults of a module's fields. Sizes count the PML's header and data, and are
+ * independent of the size of a datagram. */
 static void default_limits(mca_btl_base_module_t *limits)
 {
     limits->btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT;
@@ -211,12 +213,12 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
     params->eager_by_user =
         btl_ib_params_by_user(params, "eager_limit") && limits->btl_eager_limit != 0;
     params->registered = mca_btl_base_param_register(component, limits) == OPAL_SUCCESS && ok;
-    /* Open MPI registers these as well, but any address will do. */
+    /* Undo what Open MPI registers for these: any alignment will do. */
     limits->btl_get_alignment = 0;
     limits->btl_put_alignment = 0;
 }
 
-/* ---- what the engine is told of them ---- */
+/* ---- configuring the engine ---- */
 
 uint32_t btl_ib_params_message_max(const mca_btl_base_module_t *limits)
 {
@@ -260,13 +262,13 @@ void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_modu
     config->reassembly_peer = (uint32_t) params->reassembly_buffers_peer;
     config->credit_init = (uint32_t) params->credit_init;
     config->credit_pool = (uint32_t) params->credit_pool;
-    (void) btl_ib_cc_parse(params->cc, &config->cc); /* it was checked */
+    (void) btl_ib_cc_parse(params->cc, &config->cc); /* cannot fail: the word was checked */
 }
 
 /* ---- what the user gave ---- */
 
-/* Open MPI's names of BTL_IB_FLAGS; and behind them those of openib's own flags, which PMLs other
- * than ob1 asked for, and which change nothing. */
+/* Open MPI's names of FLAGS, which are the first FLAG_NAMES, and the names of flags of openib, for
+ * PMLs other than ob1, which are accepted and change nothing. */
 static const btl_ib_value_flag_t flag_names[] = {
     {"send", MCA_BTL_FLAGS_SEND},
     {"inplace", MCA_BTL_FLAGS_SEND_INPLACE},
@@ -282,7 +284,7 @@ static const btl_ib_value_flag_t flag_names[] = {
     {NULL, 0},
 };
 
-#define FLAG_NAMES 7 /* of ib */
+#define FLAG_NAMES 7
 static_assert(FLAG_NAMES <= BTL_IB_WORDS_MAX, "describe_values() has room for all of them");
 
 static const char *text_of(const char *value)
@@ -292,7 +294,8 @@ static const char *text_of(const char *value)
 
 /* ---- reading ---- */
 
-/* Reads what a text stands for. NULL: that is right, or it is no number, truth or flags. */
+/* Reads the value of a number, a bool or flags. Returns NULL or what is wrong; NULL for a word or a
+ * text, which it does not read. */
 static const char *read_value(const btl_ib_param_t *param, const char *text, meant_t *meant)
 {
     const btl_ib_value_range_t range = {btl_ib_value_unit(param->unit), param->low, param->high};
@@ -310,8 +313,8 @@ static const char *read_value(const btl_ib_param_t *param, const char *text, mea
     }
 }
 
-/* Returns what the user gave for a parameter, by the meaning that its value has here; NULL:
- * nothing. */
+/* Returns the text that the user gave for a parameter, with old values translated
+ * (btl_ib_old_values.h); NULL: none. */
 static const char *text_given(const btl_ib_params_t *params, const btl_ib_param_t *param)
 {
     char where[256];
@@ -320,7 +323,7 @@ static const char *text_given(const btl_ib_params_t *params, const btl_ib_param_
     return text != NULL ? btl_ib_old_value(param->name, text) : NULL;
 }
 
-/* Returns the one of a parameter's words that `text` is; NULL: none. */
+/* Returns the word of a choice that equals `text`; NULL: none does. */
 static const char *find_word(const btl_ib_param_t *param, const char *text)
 {
     const char *words[BTL_IB_WORDS_MAX];
@@ -349,16 +352,16 @@ void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits)
             *(const char **) field = word != NULL ? word : *(const char **) field;
         } else if (read_value(param, text, &meant) == NULL) {
             store_value(param, &meant, field);
-        } else if (!param->of_limits && param->kind != BTL_IB_PARAM_BOOL) { /* a number of ours */
+        } else if (!param->of_limits && param->kind != BTL_IB_PARAM_BOOL) {
             store_default(param, field, NULL);
         }
     }
     params->registered = mca_btl_base_param_verify(limits) == OPAL_SUCCESS && params->registered;
 }
 
-/* ---- telling ---- */
+/* ---- reporting wrong values ---- */
 
-/* Tells what is wrong with a value, if `problem` is not NULL. Returns whether nothing is. */
+/* Shows what is wrong with a value, and returns false; or, if `problem` is NULL, returns true. */
 static bool check_value(const btl_ib_params_t *params, const char *name, const char *problem,
                         const char *expected, const char *standard)
 {
@@ -376,7 +379,7 @@ static bool check_value(const btl_ib_params_t *params, const char *name, const c
     return false;
 }
 
-/* Writes what values there are of it, as "1 to 5 (bytes...)" or "one of ...". */
+/* Writes which values a parameter may have, as "1 to 5 (bytes...)" or "one of ...". */
 static void describe_values(const btl_ib_param_t *param, char *out, size_t size)
 {
     const char *words[BTL_IB_WORDS_MAX + 1] = {NULL};
@@ -407,7 +410,7 @@ static void describe_values(const btl_ib_param_t *param, char *out, size_t size)
     }
 }
 
-/* Tells what is wrong with a value, and what the table says of it. */
+/* Shows what is wrong with a value, and which values the table allows. */
 static void refuse_by_table(const btl_ib_params_t *params, const btl_ib_param_t *param,
                             const char *problem)
 {
@@ -427,7 +430,7 @@ static void refuse_by_table(const btl_ib_params_t *params, const btl_ib_param_t 
     (void) check_value(params, param->name, problem, expected, standard);
 }
 
-/* Returns what is wrong with a word; NULL: nothing. An empty name of a transport is auto, too. */
+/* Returns what is wrong with a word; NULL: nothing. An empty name of a transport means auto. */
 static const char *word_problem(const btl_ib_param_t *param, const char *text)
 {
     if (find_word(param, text) != NULL || (param->words == NULL && text[0] == '\0')) {
@@ -436,7 +439,8 @@ static const char *word_problem(const btl_ib_param_t *param, const char *text)
     return text[0] == '\0' ? "it is empty" : "it is none of these";
 }
 
-/* Checks all, and tells what is wrong with each, so that one attempt is enough to mend them. */
+/* Checks all parameters by the table. Shows each that is wrong, so that the user can mend all at
+ * once. */
 static bool check_table(const btl_ib_params_t *params)
 {
     bool ok = true;
@@ -458,7 +462,7 @@ static bool check_table(const btl_ib_params_t *params)
     return ok;
 }
 
-/* ---- what texts may be ---- */
+/* ---- checking texts ---- */
 
 static bool check_memory(const btl_ib_params_t *params, const char *name, const char *text,
                          const char *standard)
@@ -487,7 +491,7 @@ const char *btl_ib_params_send_depth(const btl_ib_params_t *params,
     return problem;
 }
 
-/* True if it is empty, or a name that each process can make its own of. */
+/* Checks a pattern of file names; empty is valid. */
 static bool check_file(const btl_ib_params_t *params, const char *name, const char *file)
 {
     return check_value(params, name,
@@ -497,7 +501,7 @@ static bool check_file(const btl_ib_params_t *params, const char *name, const ch
                        "empty, none");
 }
 
-/* Checks all texts, so that one attempt is enough to mend them. */
+/* Checks all texts. Shows each that is wrong, so that the user can mend all at once. */
 static bool check_texts(const btl_ib_params_t *params)
 {
     btl_ib_device_t any = {.transport = ""};
@@ -527,7 +531,7 @@ static bool check_texts(const btl_ib_params_t *params)
     return check_file(params, "trace", params->trace) && ok;
 }
 
-/* ---- what fits together ---- */
+/* ---- checking what has to fit together ---- */
 
 static bool check_together(const btl_ib_params_t *params)
 {
@@ -564,7 +568,7 @@ static bool check_order(const char *smaller, int64_t small_value, const char *la
     return false;
 }
 
-/* True if it is 0, or no less than `least`. No range says that. */
+/* Checks that a value is 0, or at least `least`, which no range of the table can say. */
 static bool check_least_but_0(const btl_ib_params_t *params, const char *name, uint64_t value,
                               uint64_t least)
 {
@@ -580,7 +584,7 @@ static bool check_least_but_0(const btl_ib_params_t *params, const char *name, u
                        param->of_limits ? param->text : "0");
 }
 
-/* Checks what no range says of single values. */
+/* Checks limits of single values that no range of the table can say. */
 static bool check_limits(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)
 {
     if ((limits->btl_flags & MCA_BTL_FLAGS_SEND) == 0) {
@@ -594,9 +598,10 @@ static bool check_limits(const btl_ib_params_t *params, const mca_btl_base_modul
 
 bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)
 {
-    const bool ruled = check_table(params);
+    const bool table_ok = check_table(params);
+    const bool texts_ok = check_texts(params); /* also if the table is not: all are shown */
 
-    if (!check_texts(params) || !ruled) {
+    if (!table_ok || !texts_ok) {
         return false;
     }
     if (!params->registered) {

@@ -4,8 +4,8 @@
  */
 
 /*
- * The MCA parameters of the component (btl_ib_param_table.h): their values, made of what the user
- * gave, and whether they can be used; what the engine is told of them.
+ * The MCA parameters of the component (btl_ib_param_table.h): registers them, makes values of what
+ * the user gave, checks these, and configures the engine by them.
  */
 
 #ifndef BTL_IB_PARAMS_H
@@ -23,50 +23,52 @@
 /* ---- values ---- */
 
 /*
- * Registers all parameters of `component`, those of a module's own fields included, whose defaults
- * are set here; the functions of `limits` are set already, since Open MPI keeps flags only of
- * functions that are there. btl_ib_params_read() comes next.
+ * Registers all parameters of `component`, and sets their defaults: in `params`, and in `limits`
+ * for fields of a module. The functions of `limits` must be set before, since Open MPI clears the
+ * flags of functions that are missing. btl_ib_params_read() comes next.
  */
 void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limits,
                             mca_base_component_t *component);
 
-/* True if somebody set the parameter of this name (without btl_ib_); else it is the default. */
+/* True if the user set the parameter of this name (without btl_ib_), even to its default. */
 bool btl_ib_params_by_user(const btl_ib_params_t *params, const char *name);
 
-/* Returns what is to protect datagrams, as valid parameters say. */
+/* Returns the protection of datagrams that valid parameters choose. */
 btl_ib_protection_kind_t btl_ib_params_protection(const btl_ib_params_t *params);
 
-/* ---- what the engine is told of them ---- */
+/* ---- configuring the engine ---- */
 
-/* Returns the longest message: what any limit lets through. ob1 sends no more than eager_limit with
- * the question about a longer one, whatever rndv_eager_limit says. */
+/* Returns the bytes of the longest message that any limit lets through. (rndv_eager_limit does not
+ * count: ob1 sends no more than eager_limit with a rendezvous.) */
 uint32_t btl_ib_params_message_max(const mca_btl_base_module_t *limits);
 
-/* Reads the sends of each channel; 0: the transport's default. Returns what is wrong with the text,
- * as btl_ib_param_parse.h does; NULL: nothing. */
+/* Reads btl_ib_send_depth: how many sends each channel may have in a device's queue; 0: the
+ * transport's default. Returns NULL, or what is wrong with the text, as btl_ib_param_parse.h
+ * does. */
 const char *btl_ib_params_send_depth(const btl_ib_params_t *params,
                                      uint32_t depths[BTL_IB_QUEUES_MAX]);
 
-/* Returns the eager limit of a device with `attr`, which moves memory by itself or not. */
+/* Returns the eager limit, bytes, of a device with `attr`. `by_device`: it moves memory by
+ * itself. */
 size_t btl_ib_params_eager_limit(const btl_ib_params_t *params, const mca_btl_base_module_t *limits,
                                  const btl_ib_transport_attr_t *attr, bool by_device);
 
-/* Defaults, and what valid parameters say. */
+/* Fills in *config with defaults and what valid parameters say. */
 void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_module_t *limits,
                           btl_ib_engine_config_t *config);
 
 /* ---- what the user gave ---- */
 
 /*
- * Makes values of the texts that the user gave, in place of those that Open MPI made of them. A
- * text that is wrong leaves the default of our own numbers, and btl_ib_params_check() will say so.
- * To be called when all are registered.
+ * Replaces the values that Open MPI made of the texts that the user gave by ours. A text that is
+ * wrong leaves a default; btl_ib_params_check() will report it. Called when all parameters are
+ * registered.
  */
 void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits);
 
 /*
- * Checks that every value is in its range, and that they fit together. If not, a help text says
- * which and what was expected. To be called only when ib was asked for.
+ * Checks that every value is in its range, and that they fit together. If not, shows which is wrong
+ * and what was expected, in help texts, and returns false. Called only if ib is to be used.
  */
 bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_module_t *limits);
 

@@ -18,8 +18,8 @@
 #include <sys/ioctl.h>
 #include <stdlib.h>
 
-/* Gives a help text both ends: rank, host, device and address of ours; rank, host and address of
- * the peer. (tests/docs/check counts these seven.) */
+/* Seven arguments of help texts that describe both ends: rank, host, device and address of ours;
+ * rank, host and address of the peer. (tests/docs/check counts seven.) */
 #define ENDS(ends)                                                                                 \
     (ends)->our_rank, opal_process_info.nodename, (ends)->device, (ends)->our_address,             \
         (ends)->rank, (ends)->host, (ends)->address
@@ -37,7 +37,8 @@ static bool is_ip_of(const char *ip, const char *address)
                || (text[len] == ':' && strchr(ip, ':') == NULL));
 }
 
-/* Returns where the host `by` is that said so, and so whose firewall it is, if it is one. */
+/* Returns a text that says where the host `by`, which sent an ICMP error, is: at our end, at the
+ * peer's, or on the way; and whether it is a firewall. */
 static const char *diagnosis_origin(const char *by, const char *ours, const char *theirs, int error)
 {
     if (is_ip_of(by, theirs)) {
@@ -52,8 +53,8 @@ static const char *diagnosis_origin(const char *by, const char *ours, const char
     return error == EACCES ? ": a firewall on the way" : ", a router or a firewall on the way";
 }
 
-/* Writes one sentence without its full stop, "" if nothing is known. `ours` and `theirs` are the
- * addresses of both ends, with or without a port. */
+/* Writes a sentence, without its full stop, that says what the network or this system reported; ""
+ * if nothing. `ours` and `theirs` are the addresses of both ends, with or without a port. */
 static void diagnosis_format(const btl_ib_diagnosis_t *diagnosis, const char *ours,
                              const char *theirs, char *out, size_t size)
 {
@@ -75,7 +76,8 @@ static void diagnosis_format(const btl_ib_diagnosis_t *diagnosis, const char *ou
     }
 }
 
-/* Writes how many datagrams were dropped because of their source. Returns whether any were. */
+/* Writes how many datagrams were dropped because their source is not the published address. Returns
+ * whether any were. */
 static bool format_foreign(const btl_ib_diagnosis_t *diagnosis, const char *published, char *out,
                            size_t size)
 {
@@ -92,10 +94,10 @@ static bool format_foreign(const btl_ib_diagnosis_t *diagnosis, const char *publ
 
 /* ---- advice ---- */
 
-/* Lines of a help text: what to do first, and what else it may be, for those who ask for more. */
+/* Lines of a help text. */
 typedef struct advice {
-    const char *step;
-    const char *more;
+    const char *step; /* what to do first */
+    const char *more; /* what else it may be: below @details */
 } advice_t;
 
 #define UNANSWERED_STEP                                                                            \
@@ -109,8 +111,8 @@ typedef struct advice {
     "look at that rank's own output and exit status, and at the kernel's log of its\n"             \
     "host (out of memory?)."
 
-/* True if the address in `text` is one of broadcasts in a network of that interface entry, by the
- * mask that this host has. */
+/* True if the address in `text` is the broadcast address of that interface's network, by the
+ * netmask that this host has for it. */
 static bool is_broadcast_of(const struct ifaddrs *i, const char *text)
 {
     struct sockaddr_in last = {.sin_family = AF_INET};
@@ -126,7 +128,8 @@ static bool is_broadcast_of(const struct ifaddrs *i, const char *text)
     return is_ip_of(btl_ib_ip_text((const struct sockaddr *) &last, ip, sizeof(ip)), text);
 }
 
-/* Asks the system whether the address in `text` is one of broadcasts in a network of this host. */
+/* Asks the system whether the address in `text` is the broadcast address of a network of this
+ * host. */
 static bool find_broadcast_here(const char *text)
 {
     struct ifaddrs *all = NULL;
@@ -177,9 +180,9 @@ static const char *unsent_step(int error, const char *address)
     }
 }
 
-/* Writes what to do for a peer that never answered, with an errno that the network or this system
- * says of it (0: nothing): `step`, and before that, where addresses of this host are not used that
- * may lead there, to name one of these. */
+/* Writes what to do about a peer that never answered: `step`; before it, if unused addresses of
+ * this host may lead to the peer, to choose one of these. `error` is the errno that the network or
+ * this system reported; 0: none. */
 static void format_step(const btl_ib_peer_reports_t *reports, int error, const char *step,
                         char *out, size_t size)
 {
@@ -200,6 +203,7 @@ static const advice_t FOREIGN_ADVICE = {
     "It gives datagrams another address (NAT), or the host has another one since the job\n"
     "began (DHCP): what comes from there is not taken for the process's own."};
 
+/* Returns advice by an errno that the network reported of a peer. */
 static advice_t said_advice(int error)
 {
     switch (error) {
@@ -224,8 +228,8 @@ static advice_t said_advice(int error)
 
 /* ---- the interface ---- */
 
-/* Returns the first address of the device's interface, of its family, that is not link-local; NULL:
- * it has none. */
+/* Returns the first address of the device's interface that is of the device's family and not
+ * link-local; NULL: there is none. */
 static const struct sockaddr *find_other(const struct ifaddrs *all, const btl_ib_device_t *device)
 {
     const struct ifaddrs *i = all;
@@ -249,7 +253,7 @@ static bool has_ip(const struct ifaddrs *all, const struct sockaddr *ip)
     return i != NULL;
 }
 
-/* Asks the system what became of a device's interface and address, and writes it. */
+/* Writes in what state a device's interface and address are now. */
 static void diagnosed_interface(const btl_ib_device_t *device, char *out, size_t size)
 {
     const struct sockaddr *ip = (const struct sockaddr *) (const void *) &device->ip;
@@ -334,7 +338,7 @@ static const advice_t death_advice[] = {
          "A box above names the device's error."},
 };
 
-/* True if datagrams did not get through, or may not have. */
+/* True if the network may be the cause. */
 static bool is_of_network(btl_ib_death_t reason)
 {
     return reason == BTL_IB_DEATH_SILENCE || reason == BTL_IB_DEATH_NO_PROGRESS
@@ -342,8 +346,8 @@ static bool is_of_network(btl_ib_death_t reason)
            || reason == BTL_IB_DEATH_HOST_LOST;
 }
 
-/* Returns the name of another BTL that may carry messages to other hosts, NULL if there is none.
- * Open MPI gave the peers to ib alone when it chose, so the other does not take over by itself. */
+/* Returns the name of another BTL that could carry messages to other hosts; NULL: none. (It does
+ * not take over by itself, as Open MPI gave the peers to ib alone.) */
 static const char *find_other_btl(void)
 {
     mca_btl_base_selected_module_t *each;
@@ -360,7 +364,7 @@ static const char *find_other_btl(void)
     return NULL;
 }
 
-/* Writes, in a line of its own, which BTL to use instead of ib, "" if there is none. */
+/* Writes, as a line of its own, which BTL to use instead of ib; "" if there is none. */
 static void format_without_ib(char *out, size_t size)
 {
     const char *other = find_other_btl();
@@ -443,8 +447,8 @@ void btl_ib_report_descriptors_closed(const btl_ib_ends_t *ends, int error)
 
 /* ---- peers that do not answer ---- */
 
-/* Records a host that is reported now. Returns false if it was before, or if as many as may be
- * were. */
+/* Records a host that is to be reported. Returns false if it is not to be: it was before, or
+ * BTL_IB_REPORT_HOSTS were. */
 static bool record_silent(btl_ib_peer_reports_t *reports, const char *host)
 {
     for (uint32_t i = 0; i < reports->silent_count; ++i) {
@@ -460,7 +464,7 @@ static bool record_silent(btl_ib_peer_reports_t *reports, const char *host)
     return true;
 }
 
-/* Returns advice by what is known of a peer that does not answer; `other` if nothing is. */
+/* Returns advice for a peer that does not answer, by what is known of it; `other`: nothing is. */
 static advice_t silent_advice(const btl_ib_diagnosis_t *diagnosis, bool reachable, advice_t other)
 {
     static const advice_t stopped = {
@@ -474,7 +478,8 @@ static advice_t silent_advice(const btl_ib_diagnosis_t *diagnosis, bool reachabl
                                     : other;
 }
 
-/* Writes that the wait for a process that turns out to be stopped is longer. */
+/* Writes that this process waits longer if another process of the peer's host answers, so that the
+ * peer is probably stopped. */
 static void format_longer(const btl_ib_params_t *params, char *out, size_t size)
 {
     if (params->silence_limit == 0) {
@@ -486,7 +491,7 @@ static void format_longer(const btl_ib_params_t *params, char *out, size_t size)
     }
 }
 
-/* Writes when the wait for a peer that does not answer ends. */
+/* Writes how long this process waits for a peer that does not answer. */
 static void format_end(const btl_ib_params_t *params, bool answers, bool reachable, char *end,
                        size_t size)
 {
@@ -546,7 +551,7 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
                      known[0] != '\0' ? known : "none", ports);
 }
 
-/* Writes when a silent peer answered last, and when anything came from it. */
+/* Writes when a silent peer answered last, and when anything arrived from it. */
 static void format_heard(const btl_ib_silence_t *silence, const btl_ib_diagnosis_t *diagnosis,
                          const char *published, char *out, size_t size)
 {
@@ -561,10 +566,12 @@ static void format_heard(const btl_ib_silence_t *silence, const btl_ib_diagnosis
     }
 }
 
-/* Advice for a peer whose other datagrams arrive, and for one of which nothing is known. */
+/* Advice for a peer that does not answer, though other datagrams from it arrive. */
 static const advice_t FORGOTTEN = {
     "look whether a firewall, a router or a NAT has forgotten these ports (conntrack -L).",
     "Its process runs, so what is sent from here gets lost, or what it answers."};
+
+/* Advice for a peer that does not answer, and of which nothing else is known. */
 static const advice_t NO_HOST = {
     "look whether its host is up and can be reached (ping), and whether that process is\n"
     "stopped (debugger, SIGSTOP, frozen cgroup).",
@@ -581,7 +588,7 @@ void btl_ib_report_silent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
     format_heard(silence, diagnosis, ends->address, heard, sizeof(heard));
     diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
     if (!answers) {
-        for (char *at = heard; (at = strchr(at, '\n')) != NULL;) { /* a fact is a line */
+        for (char *at = heard; (at = strchr(at, '\n')) != NULL;) { /* the log has one line */
             *at = ' ';
         }
         BTL_IB_VERBOSE(1,
@@ -679,8 +686,8 @@ void btl_ib_report_gso_lost(btl_ib_peer_reports_t *reports, const btl_ib_gso_los
     }
 }
 
-/* Writes the interface of a device that is named as "udp/eth0", and perhaps with a port or a rail
- * behind it. */
+/* Writes the interface of a device, whose name is "udp/eth0", perhaps with a port or a rail behind
+ * that. */
 static void interface_of(const char *device, char *out, size_t size)
 {
     const char *slash = strrchr(device, '/');
@@ -714,8 +721,7 @@ void btl_ib_report_pending(btl_ib_peer_reports_t *reports)
 
 enum { LIMITS, PROTECTION, NETWORK, ATOMICS, TRIED, VERSIONS };
 
-/* Notes a report of a kind, and makes texts of both ranks. Returns whether it is the first of its
- * kind. */
+/* Fills in both ranks of `ends`. Returns true at the first call for a kind of report. */
 static bool note_kind(btl_ib_peer_reports_t *reports, unsigned kind, uint32_t rank,
                       btl_ib_ends_t *ends)
 {
@@ -797,8 +803,8 @@ static void describe_rail(const btl_ib_modex_rail_t *rail, char *out, size_t siz
              rail->provider, btl_ib_modex_ip_text(rail, address, sizeof(address)));
 }
 
-/* Returns all rails of a process as text, malloced, as the stack may be short; NULL without
- * memory. */
+/* Returns a text with all rails of a process, malloced, as stacks may be short; NULL if memory is
+ * short. */
 static char *describe_rails(const btl_ib_modex_t *modex)
 {
     const size_t size = 1536;
@@ -842,7 +848,7 @@ void btl_ib_report_tried(btl_ib_peer_reports_t *reports, uint32_t rank, const ch
     }
 }
 
-/* Returns what changes words of memory, for people. */
+/* Returns what executes atomics, as a text for people. */
 static const char *atomics_string(btl_ib_atomics_t kind)
 {
     switch (kind) {

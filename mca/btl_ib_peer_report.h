@@ -26,15 +26,15 @@ typedef struct btl_ib_ends {
     char our_address[64];
     char rank[16];
     char host[64];
-    char address[160]; /* with the published one, if the peer told of another one since */
+    char address[160]; /* now; and the published one, if the peer's address changed since */
 } btl_ib_ends_t;
 
 /* Large datagrams to a peer get lost, and smaller ones do not. Sizes are bytes of datagrams. */
 typedef struct btl_ib_black_hole {
     btl_ib_ends_t ends;
-    uint32_t lost;    /* the size that gets lost */
-    uint32_t most;    /* the largest sent from now on */
-    uint32_t carries; /* the largest that the rail carries */
+    uint32_t lost;    /* size that gets lost */
+    uint32_t most;    /* largest size sent from now on */
+    uint32_t carries; /* largest size that the rail itself can send */
 } btl_ib_black_hole_t;
 
 /* GSO bursts to a peer get lost, or this host refuses them, and single datagrams pass. */
@@ -44,10 +44,10 @@ typedef struct btl_ib_gso_loss {
     bool refused;
 } btl_ib_gso_loss_t;
 
-/* Peers' hosts that are reported for not answering, at most; further ones are counted. */
+/* At most this many hosts are reported for not answering; processes of others are counted. */
 #define BTL_IB_REPORT_HOSTS 10u
 
-/* Errors of this host in sending that are reported, at most. */
+/* At most this many different errors of this host in sending are reported. */
 #define BTL_IB_REPORT_ERRORS 4u
 
 struct mca_btl_base_module_t;
@@ -58,30 +58,30 @@ typedef struct btl_ib_peer_reports {
     const btl_ib_params_t *params;
     const struct mca_btl_base_module_t *limits;
     const btl_ib_modex_t *self;           /* what we published */
-    uint32_t mismatches;                  /* bits: kinds that were reported */
-    char silent[BTL_IB_REPORT_HOSTS][64]; /* hosts that do not answer */
+    uint32_t mismatches;                  /* bits by kind of report: it was shown */
+    char silent[BTL_IB_REPORT_HOSTS][64]; /* hosts reported that never answered */
     uint32_t silent_count;
-    uint32_t silent_more;             /* processes of further hosts */
+    uint32_t silent_more;             /* processes of further hosts that never answered */
     uint32_t stopped_count;           /* peers reported that answered before, and do not any more */
-    int unsent[BTL_IB_REPORT_ERRORS]; /* errnos that are reported */
+    int unsent[BTL_IB_REPORT_ERRORS]; /* errnos that were reported */
     uint32_t unsent_count;
-    uint32_t left_aside; /* addresses of this host that are not used, as there is no place */
-    bool slow_found;
-    bool hole_found;
-    bool hole_pending; /* to be shown by progress */
+    uint32_t left_aside; /* unused addresses of this host, as BTL_IB_RAILS_MAX others are used */
+    bool slow_found;     /* a slow rail was reported */
+    bool hole_found;     /* `hole` is filled in */
+    bool hole_pending;   /* `hole` is to be shown by progress */
     btl_ib_black_hole_t hole;
-    bool gso_found;
-    bool gso_pending; /* to be shown by progress */
+    bool gso_found;   /* `gso` is filled in */
+    bool gso_pending; /* `gso` is to be shown by progress */
     btl_ib_gso_loss_t gso;
 } btl_ib_peer_reports_t;
 
-/* Initializes: nothing was reported yet. All that the pointers name outlives the reports. */
+/* Initializes: nothing was reported yet. What the pointers name must outlive the reports. */
 void btl_ib_peer_reports_init(btl_ib_peer_reports_t *reports, uint32_t rank,
                               const btl_ib_params_t *params,
                               const struct mca_btl_base_module_t *limits,
                               const btl_ib_modex_t *self);
 
-/* Notes how many addresses of this host are not used, as there is no place. */
+/* Notes how many addresses of this host are unused, as BTL_IB_RAILS_MAX are in use. */
 static inline void btl_ib_peer_reports_note_left_aside(btl_ib_peer_reports_t *reports,
                                                        uint32_t count)
 {
@@ -92,43 +92,42 @@ static inline void btl_ib_peer_reports_note_left_aside(btl_ib_peer_reports_t *re
 void btl_ib_report_peer_lost(const btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
                              btl_ib_death_t reason, const btl_ib_diagnosis_t *diagnosis);
 
-/* Reports that this host has refused for long all that is sent by `device` to a peer, which has
- * `answered` before or not. Once for each errno. */
+/* Reports, once for each errno, that this host has refused for long to send anything to a peer over
+ * `device`. `answered`: the peer has answered before. */
 void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, int error,
                           bool answered, const btl_ib_device_t *device);
 
-/* Reports that the address of our device changed, and a peer has not answered at the new one for
- * long. */
+/* Reports that our device has a new address, and that a peer has not answered there for long. */
 void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_diagnosis_t *diagnosis);
 
-/* Reports that far less got through between `ends`, whose device states `claimed` Mbit/s, than by
- * the device `better`. Once, by one process of a host. */
+/* Reports, once, in one process of each host, that far less gets through between `ends`, whose
+ * device claims `claimed` Mbit/s, than over the device `better`. */
 void btl_ib_report_slow_rail(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
                              uint32_t claimed, const char *better, const btl_ib_slow_rail_t *found);
 
 /*
- * Reports that nothing shows that what we send to a peer arrives; `heard`: what it sends arrives
- * here. `answers`: its process answers also while it computes; `reachable`: other processes show
- * that its host can be reached. Once for a host.
+ * Reports, once for each host, that a peer has never answered. `heard`: what the peer sends arrives
+ * here. `answers`: it answers also while it computes. `reachable`: other processes show that its
+ * host can be reached.
  */
 void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, bool heard,
                               bool answers, bool reachable, const btl_ib_diagnosis_t *diagnosis);
 
 /*
- * Reports that a peer which answered before does not any more; `ports`: from where to where it is
- * asked; `answers` as for btl_ib_report_unanswered(); `reachable`: its host could be reached since
- * it was asked. Nothing tells a peer that computes from one that is not reached unless it
- * `answers`: then it is reported, once for a host; else it is logged only.
+ * Reports that a peer which answered before does not any more. `ports`: from where to where it is
+ * asked. `reachable`: its host was reached since the first question. `answers`: as for
+ * btl_ib_report_unanswered(); if it is false the peer may just compute, so this is only logged.
+ * Shows at most BTL_IB_REPORT_HOSTS help texts.
  */
 void btl_ib_report_silent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
                           const char *ports, const btl_ib_silence_t *silence, bool answers,
                           bool reachable, const btl_ib_diagnosis_t *diagnosis);
 
-/* Tells at the end how many peers of further hosts did not answer. */
+/* Prints, at the end, how many peers of hosts that were not reported did not answer. */
 void btl_ib_report_unanswered_rest(const btl_ib_peer_reports_t *reports);
 
-/* Keeps, for btl_ib_report_pending(), that the engine found a black hole, or bursts that get lost
- * (btl_ib_engine_ops_t), perhaps in the progress thread: one of each for a process. */
+/* Reports that the engine found a black hole, or bursts that get lost (btl_ib_engine_ops_t), once
+ * each. May run in the progress thread, so btl_ib_report_pending() shows the text later. */
 void btl_ib_report_black_hole(btl_ib_peer_reports_t *reports, const btl_ib_black_hole_t *hole);
 void btl_ib_report_gso_lost(btl_ib_peer_reports_t *reports, const btl_ib_gso_loss_t *loss);
 void btl_ib_report_pending(btl_ib_peer_reports_t *reports);
@@ -139,15 +138,15 @@ static inline bool btl_ib_report_is_pending(const btl_ib_peer_reports_t *reports
     return reports->hole_pending || reports->gso_pending;
 }
 
-/* Reports that all addresses were tried that may lead to a peer which does not answer: `pairs`, a
- * line each. */
+/* Reports, once, which pairs of addresses were tried to reach a peer that does not answer: `pairs`
+ * has a line for each. */
 void btl_ib_report_tried(btl_ib_peer_reports_t *reports, uint32_t rank, const char *host,
                          const char *pairs);
 
-/* Reports, once for each kind, that `peer`, rank `rank`, understands no version of what we speak,
- * has other limits of messages, protects datagrams in another way, or shares no network with us; or
- * that words of its memory, where our rail `rail` on `device` reaches its `remote_rail`, are
- * changed by processors and ours by devices, or the other way round. */
+/* Reports, once each, that `peer`, rank `rank`, understands none of our versions; has other limits
+ * of messages; protects datagrams in another way; shares no network with us; or that, of our rail
+ * `rail` on `device` and its rail `remote_rail`, one has atomics executed by processors and the
+ * other by devices. */
 void btl_ib_report_versions_differ(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
                                    uint32_t rank);
 void btl_ib_report_limits_differ(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
@@ -160,8 +159,8 @@ void btl_ib_report_atomics_differ(btl_ib_peer_reports_t *reports, const btl_ib_m
                                   uint32_t rank, uint32_t rail, const char *device,
                                   uint32_t remote_rail);
 
-/* Reports that the target rejected an operation of `size` bytes; `kind` is its name. osc/rdma may
- * have asked the wrong rank (`osc_may`). */
+/* Reports that the target rejected an operation of `size` bytes; `kind` is its name. `osc_may`: the
+ * cause may be that osc/rdma asked the wrong rank (btl_ib_osc.h). */
 void btl_ib_report_rejected(const btl_ib_ends_t *ends, const char *kind, size_t size,
                             int64_t offset, bool osc_may);
 

@@ -15,10 +15,10 @@
 #endif
 #endif
 
-/* us after which a store is visible everywhere, whatever its processor buffers. */
+/* us after which a store is visible to all processors, even without a barrier. */
 #define STORES_SETTLE 1000
 
-/* Returns whether the kernel has the barrier that run_barrier() needs: containers may refuse it. */
+/* Returns whether the system has the barrier that run_barrier() needs; containers may refuse it. */
 static bool query_barrier(void)
 {
 #ifdef SYS_membarrier
@@ -70,21 +70,21 @@ bool btl_ib_biased_lock_init(btl_ib_biased_lock_t *lock, bool biased)
 static bool revoke_bias(btl_ib_biased_lock_t *lock)
 {
     atomic_store(&lock->revoked, true);
-    if (!run_barrier()) { /* the process has restricted itself since it was allowed */
+    if (!run_barrier()) { /* refused now, though query_barrier() found it: a new filter */
         usleep(STORES_SETTLE);
     }
     return atomic_load_explicit(&lock->owner_inside, memory_order_acquire);
 }
 
-/* Takes over; the caller has the mutex. If it is neither the owner nor one whose shift it is,
- * several threads communicate: no more bias. */
+/* Makes the caller, which has the mutex, the holder of the lock. If the caller is neither the owner
+ * nor the thread of the shift, several threads communicate: ends the bias for good. */
 static void lock_take_over(btl_ib_biased_lock_t *lock)
 {
     if (!lock->shared && !pthread_equal(lock->owner, pthread_self())
         && !(lock->in_shift && pthread_equal(lock->helper, pthread_self()))) {
         const bool biased = lock->biased;
         lock->biased = false;
-        while (biased && revoke_bias(lock)) { /* once, for as long as the owner's call takes */
+        while (biased && revoke_bias(lock)) { /* until the owner's present call is over */
             sched_yield();
         }
         lock->shared = true;
@@ -112,7 +112,7 @@ bool btl_ib_biased_lock_try_mutex(btl_ib_biased_lock_t *lock)
     return true;
 }
 
-/* Gives the mutex back, and the bias with it. */
+/* Unlocks the mutex, after giving the bias back if there is one, and no shift. */
 static void lock_give_back(btl_ib_biased_lock_t *lock)
 {
     if (lock->biased && !lock->in_shift) {
@@ -127,7 +127,7 @@ bool btl_ib_biased_lock_borrow(btl_ib_biased_lock_t *lock)
         return false;
     }
     if (lock->biased && revoke_bias(lock)) {
-        lock_give_back(lock); /* by_mutex belongs to the owner, which has the lock */
+        lock_give_back(lock); /* leaves by_mutex alone: the owner has the lock */
         return false;
     }
     lock->by_mutex = true;

@@ -19,12 +19,12 @@
 
 #include "btl_ib_thread.h"
 
-/* us between two looks at the clock, at most, and how many of them a timeout has at least: so much
- * of a pause in which the process was stopped may count. */
+/* The timeout passes in slices: at least SLICES, each of at most SLICE_MAX us. Of a pause in which
+ * the process was stopped two slices at most are counted. */
 #define SLICE_MAX 1000000
 #define SLICES    8
-/* us that telling may take: the output may be what hangs. */
-#define TELL_MAX 3000000
+/* us that the report may take: the output may be what hangs. */
+#define REPORT_MAX 3000000
 
 static uint64_t now_us(void)
 {
@@ -34,8 +34,7 @@ static uint64_t now_us(void)
     return (uint64_t) now.tv_sec * 1000000u + (uint64_t) now.tv_nsec / 1000u;
 }
 
-/* Waits until something changed, for `us` at most. Called with the mutex held. Returns how long it
- * took. */
+/* Waits for `changed`, at most `us`. Called with the mutex held. Returns how long it took, us. */
 static uint64_t wait_for_change(btl_ib_exit_timeout_t *self, uint64_t us)
 {
     const uint64_t began = now_us();
@@ -47,12 +46,12 @@ static uint64_t wait_for_change(btl_ib_exit_timeout_t *self, uint64_t us)
     return now_us() - began;
 }
 
-/* Returns the process that debugs this one (proc_pid_status(5): TracerPid), 0: none does. strace
- * counts as one. Takes neither memory nor stdio, whose locks a process may hold that hangs. */
+/* Returns the process that traces this one: a debugger or strace (TracerPid of proc_pid_status(5));
+ * 0: none does. Uses neither malloc() nor stdio, whose locks the thread that hangs may hold. */
 static long read_tracer(void)
 {
     static const char key[] = "\nTracerPid:";
-    char status[512]; /* the first lines: before it are names and numbers only */
+    char status[512]; /* the first lines, of which TracerPid is one */
     const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
     const ssize_t size = fd >= 0 ? read(fd, status, sizeof(status) - 1) : 0;
 
@@ -66,35 +65,36 @@ static long read_tracer(void)
 
 /* ---- the end of the process ---- */
 
-static void *tell_run(void *arg)
+static void *report_run(void *arg)
 {
     btl_ib_exit_timeout_t *self = arg;
 
     self->config.tell(self->stage, self->number);
     pthread_mutex_lock(&self->mutex);
-    self->told = true;
+    self->reported = true;
     pthread_cond_broadcast(&self->changed);
     pthread_mutex_unlock(&self->mutex);
     return NULL;
 }
 
-/* Has another thread tell, as whatever that calls may be what hangs. Called with the mutex held. */
-static void tell(btl_ib_exit_timeout_t *self)
+/* Reports the hang, in another thread, as what the report calls may be what hangs. Called with the
+ * mutex held. */
+static void report(btl_ib_exit_timeout_t *self)
 {
-    pthread_t teller;
+    pthread_t reporter;
     uint64_t waited = 0;
 
-    self->told = pthread_create(&teller, NULL, tell_run, self) != 0;
-    if (self->told) { /* nobody will */
+    self->reported = pthread_create(&reporter, NULL, report_run, self) != 0;
+    if (self->reported) { /* there is no thread that will report */
         return;
     }
-    (void) pthread_detach(teller);
-    while (!self->told && waited < TELL_MAX) {
-        waited += wait_for_change(self, TELL_MAX - waited);
+    (void) pthread_detach(reporter);
+    while (!self->reported && waited < REPORT_MAX) {
+        waited += wait_for_change(self, REPORT_MAX - waited);
     }
 }
 
-/* Ends the process as the signal does that nobody handles. */
+/* Ends the process by a signal as if nobody handled it. */
 static void end_process(int number)
 {
     struct sigaction action = {.sa_handler = SIG_DFL};
@@ -106,12 +106,12 @@ static void end_process(int number)
     sigaddset(&set, number);
     (void) pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     (void) raise(number);
-    _exit(128 + number); /* the first process of a container, to which signals do nothing */
+    _exit(128 + number); /* raise() does nothing to the first process of a container */
 }
 
 /* ---- the thread ---- */
 
-/* Lets a slice of time pass. Returns whether the time of the stages is up. */
+/* Lets a slice of time pass. Returns true if the time is up. */
 static bool pass_slice(btl_ib_exit_timeout_t *self)
 {
     const uint64_t share = self->config.timeout / SLICES;
@@ -138,12 +138,12 @@ static void *clock_run(void *arg)
             pthread_cond_wait(&self->changed, &self->mutex);
             self->waits = false;
         } else if (pass_slice(self)) {
-            tell(self);
+            report(self);
             if (self->stages > 0 && !self->leave) {
                 end_process(self->number);
             }
-            while (!self->told) { /* what hung has ended, so the teller will, too */
-                (void) wait_for_change(self, TELL_MAX);
+            while (!self->reported) { /* the stage has ended, and so will the report */
+                (void) wait_for_change(self, REPORT_MAX);
             }
         }
     }
@@ -205,7 +205,8 @@ int btl_ib_exit_timeout_begin(btl_ib_exit_timeout_t *self, const char *stage, in
     ++self->stages;
     self->stage = stage;
     self->number = number;
-    if (self->stages == 1 || bound + self->config.timeout > self->left) { /* of an outer stage */
+    /* An outer stage may have more time left. */
+    if (self->stages == 1 || bound + self->config.timeout > self->left) {
         self->left = bound + self->config.timeout;
     }
     rc = start_thread(self);

@@ -4,18 +4,18 @@
  */
 
 /*
- * The exit timeout: a process that is about to end, and does not come to an end, says where it
- * hangs and ends itself, as a process of GASNet does.
+ * The exit timeout: a process that hangs while it exits reports where it hangs, and ends itself, as
+ * a process of GASNet does.
  *
- * Its user begins and ends stages, each a part of an exit that has a bound of its own. A stage that
- * lasts longer than its bound and the timeout ends the process by the default action of a signal,
- * whoever handles or blocks that: only then, and in no other way, is anything of the application's
- * signals touched.
+ * The caller begins and ends stages, each a part of an exit with a bound of its own. If a stage
+ * lasts longer than its bound and the timeout, the process is ended by the default action of a
+ * signal, even if that is handled or blocked. Before that moment nothing of the application's
+ * signals is touched.
  *
- * The clock is a thread that takes no signals. There is none until a first stage begins, and
- * between stages it sleeps until the next one. It counts what it was awake for: not the time in
- * which the process was stopped (SIGSTOP, a frozen cgroup, a virtual machine that was suspended);
- * and inside a debugger it stands still, if wanted.
+ * The clock is a thread with all signals blocked. It is created when the first stage begins, and
+ * sleeps between stages. It counts only time in which the process could run: not while the process
+ * is stopped (SIGSTOP, a frozen cgroup, a suspended virtual machine); nor, unless `debugged`, while
+ * a debugger is attached.
  */
 
 #ifndef BTL_IB_EXIT_TIMEOUT_H
@@ -26,13 +26,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Says where the process hangs, which the signal is about to end: in `stage`. Called in a thread of
- * its own, which the process does not wait for longer than a few seconds. */
+/* Reports that the process hangs in `stage`, and that signal `number` is about to end it. Runs in a
+ * thread of its own, for which the process waits a few seconds at most. */
 typedef void (*btl_ib_exit_tell_fn_t)(const char *stage, int number);
 
 typedef struct btl_ib_exit_timeout_config {
-    uint64_t timeout; /* us, 0: none */
-    bool debugged;    /* also inside a debugger */
+    uint64_t timeout; /* us beyond the bound of a stage; 0: stages have no end */
+    bool debugged;    /* time counts also while a debugger is attached */
     btl_ib_exit_tell_fn_t tell;
 } btl_ib_exit_timeout_config_t;
 
@@ -41,30 +41,32 @@ typedef struct btl_ib_exit_timeout {
     pthread_mutex_t mutex; /* guards all that follows */
     pthread_cond_t changed;
     bool started; /* the thread exists */
-    bool waits;   /* until a stage begins */
-    bool leave;   /* it is to end */
-    bool told;
-    uint32_t stages;   /* that go on */
+    bool waits;   /* the thread sleeps until a stage begins */
+    bool leave;   /* the thread is to end */
+    bool reported;
+    uint32_t stages;   /* number of stages that have begun and not ended */
     const char *stage; /* the last one that began */
     int number;        /* of the signal */
-    uint64_t left;     /* us of it */
-    pid_t pid;         /* that has the thread */
+    uint64_t left;     /* us until the process is ended */
+    pid_t pid;         /* the process that has the thread, not its children */
     pthread_t thread;
 } btl_ib_exit_timeout_t;
 
-/* Initializes it; there is no thread yet. Returns 0 or an errno: then it must not be used. */
+/* Initializes without a thread. Returns 0 or an errno; then it must not be used. */
 int btl_ib_exit_timeout_init(btl_ib_exit_timeout_t *self,
                              const btl_ib_exit_timeout_config_t *config);
 
-/* Begins a stage that may take `bound` us, and gives all stages that go on as long. `number` is the
- * signal that ends the process. Returns 0 or the errno with which the system refused the thread:
- * then nothing watches the stage, which is ended all the same. */
+/* Begins a stage that may take `bound` us; stages that it is part of get as much time. `number` is
+ * the signal that is to end the process. Returns 0; or the errno with which the system refused the
+ * thread: then nothing watches the stage, which the caller ends all the same. */
 int btl_ib_exit_timeout_begin(btl_ib_exit_timeout_t *self, const char *stage, int number,
                               uint64_t bound);
+
+/* Ends the stage that began last. */
 void btl_ib_exit_timeout_end(btl_ib_exit_timeout_t *self);
 
-/* Ends the thread, whatever stages go on; returns when it is gone. From then on stages do nothing.
- * May be called twice, and in a child of fork(), which has no such thread. */
+/* Ends the thread, even during a stage, and waits until it is gone. Later stages do nothing. May be
+ * called twice, and in a child of fork(), which has no such thread. */
 void btl_ib_exit_timeout_fini(btl_ib_exit_timeout_t *self);
 
 #endif

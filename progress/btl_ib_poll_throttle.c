@@ -17,7 +17,8 @@ void btl_ib_poll_throttle_init(btl_ib_poll_throttle_t *throttle)
     };
 }
 
-/* Sets how many calls go by before one polls; the last of them read the clock. */
+/* Sets how many calls there are until one polls, and, if they are many, until one reads the
+ * clock. */
 static void count_down(btl_ib_poll_throttle_t *throttle, int calls)
 {
     const int to_clock = calls < BTL_IB_POLL_CLOCK ? calls : BTL_IB_POLL_CLOCK;
@@ -40,7 +41,8 @@ bool btl_ib_poll_throttle_count(btl_ib_poll_throttle_t *throttle, uint64_t now)
 
 void btl_ib_poll_throttle_empty(btl_ib_poll_throttle_t *throttle, uint64_t now, bool busy)
 {
-    const int early = LOAD(after_clock) > 0 ? LOAD(after_clock) : 0; /* calls not made */
+    /* Calls of the interval that were not made, as the clock said that it was time to poll. */
+    const int early = LOAD(after_clock) > 0 ? LOAD(after_clock) : 0;
     const uint32_t calls =
         throttle->interval > (uint32_t) early ? throttle->interval - (uint32_t) early : 1;
     const uint64_t us = now - LOAD(polled_at);
@@ -64,7 +66,7 @@ void btl_ib_poll_throttle_empty(btl_ib_poll_throttle_t *throttle, uint64_t now, 
 
 bool btl_ib_poll_sleep_count(btl_ib_poll_sleep_t *sleep, uint64_t now, uint64_t cpu)
 {
-    if (sleep->calls == 0) { /* it may have computed before: from now on its time is measured */
+    if (sleep->calls == 0) { /* the first measured call: time before it does not count */
         sleep->since = now;
     } else if (cpu - sleep->cpu > BTL_IB_POLL_SLEEP_CPU) {
         btl_ib_poll_sleep_reset(sleep, now);
@@ -85,7 +87,7 @@ void btl_ib_poll_yield_took(btl_ib_poll_yield_t *yield, uint64_t begun, uint64_t
     if (ended - begun < BTL_IB_POLL_YIELD_LONG) {
         return;
     }
-    /* Yields of two threads may overlap. */
+    /* A yield of another thread may have ended after this one began. */
     if (last != 0 && (begun <= last || begun - last <= BTL_IB_POLL_YIELD_AGAIN)) {
         atomic_store_explicit(&yield->crowded_until, ended + BTL_IB_POLL_YIELD_CROWDED,
                               memory_order_relaxed);

@@ -4,12 +4,13 @@
  */
 
 /*
- * Which progress calls poll the devices. A poll that finds nothing costs a system call, some 300
- * ns. With ib alone every call polls. But Open MPI calls the progress functions of all BTLs in
- * turn, and beside a BTL that polls memory (vader: 130 ns for a message, a tenth of that for a
- * call) polling devices would take nearly all of the time. There only every n-th call polls:
+ * The poll throttle: decides which progress calls poll the devices. A poll that finds nothing costs
+ * a system call, some 300 ns. If ib is alone every call polls. But Open MPI calls the progress
+ * functions of all BTLs in turn. Beside a BTL that polls memory (vader: 130 ns for a message, a
+ * tenth of that for a call), polling devices would take nearly all of the time. There only every
+ * n-th call polls:
  *
- *   n = 1 right after a poll that found something, or after a send; it doubles with each poll that
+ *   n is 1 after a poll that found something, and after a send; it doubles with each poll that
  *   finds nothing, up to
  *     BTL_IB_POLL_CALLS_BUSY    while something is under way: unacknowledged data, answers due,
  *                               ACKs to be sent
@@ -21,9 +22,9 @@
  * reads it, and polls if 10 us have passed, so that an application that computes between its calls
  * need not make n of them.
  *
- * Threads that call progress at the same time may count two calls as one: atomic additions would
- * cost more than all else. What progress calls do not count down is guarded by the component's
- * lock. Knows nothing of Open MPI.
+ * Threads that call progress at the same time may count two calls as one, as atomic additions would
+ * cost more than all the rest. Members that are not atomic are guarded by the component's lock.
+ * Knows nothing of Open MPI.
  */
 
 #ifndef BTL_IB_POLL_THROTTLE_H
@@ -33,32 +34,32 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* us between two polls at most, if calls come that often */
+/* us between two polls, at most, if calls come that often */
 #define BTL_IB_POLL_PERIOD 10
 /* us for which an arrival counts as recent */
 #define BTL_IB_POLL_RECENT 1000
-/* calls after which one reads the clock */
+/* each 32nd call reads the clock */
 #define BTL_IB_POLL_CLOCK 32
 
-/* progress calls for each poll, at most */
+/* the largest n in each state */
 #define BTL_IB_POLL_CALLS_BUSY   16
 #define BTL_IB_POLL_CALLS_RECENT 128
 #define BTL_IB_POLL_CALLS_IDLE   512
 
 typedef struct btl_ib_poll_throttle {
-    atomic_int to_clock;             /* calls until one polls or reads the clock */
-    atomic_int after_clock;          /* further calls until one polls */
-    atomic_uint calls;               /* that were not skipped; wraps */
-    atomic_uint_least64_t polled_at; /* us */
+    atomic_int to_clock;             /* calls until one reads the clock, or polls */
+    atomic_int after_clock;          /* calls from then on until one polls */
+    atomic_uint calls;               /* calls that were not skipped; wraps */
+    atomic_uint_least64_t polled_at; /* us: the last poll */
     uint64_t arrived_at;             /* us: the last poll that found something */
-    uint32_t interval;               /* calls between the last poll and the next */
-    bool alone;                      /* no other BTL polls: every call polls */
+    uint32_t interval;               /* n: calls from the last poll to the next */
+    bool alone;                      /* no other BTL polls, so every call does */
 } btl_ib_poll_throttle_t;
 
-/* Initializes it, alone at first. */
+/* Initializes the throttle, with ib alone at first. */
 void btl_ib_poll_throttle_init(btl_ib_poll_throttle_t *throttle);
 
-/* Notes that progress was called. Returns whether there is nothing to do; else call
+/* Notes a call of progress. Returns true if it is to return at once; else the caller calls
  * btl_ib_poll_throttle_count(). */
 static inline bool btl_ib_poll_throttle_skip(btl_ib_poll_throttle_t *throttle)
 {
@@ -71,7 +72,7 @@ static inline bool btl_ib_poll_throttle_skip(btl_ib_poll_throttle_t *throttle)
 /* Counts a call that was not skipped. Returns whether it is to poll. */
 bool btl_ib_poll_throttle_count(btl_ib_poll_throttle_t *throttle, uint64_t now);
 
-/* Lets the next call poll, as something was sent. */
+/* Makes the next call poll. Called after a send. */
 static inline void btl_ib_poll_throttle_reset(btl_ib_poll_throttle_t *throttle)
 {
     throttle->interval = 1;
@@ -97,11 +98,11 @@ static inline uint64_t btl_ib_poll_throttle_polled_at(btl_ib_poll_throttle_t *th
     return atomic_load_explicit(&throttle->polled_at, memory_order_relaxed);
 }
 
-/* Notes that a call has polled for nothing beside other BTLs, and whether anything is under way. */
+/* Notes an empty poll beside other BTLs. `busy`: something is under way. */
 void btl_ib_poll_throttle_empty(btl_ib_poll_throttle_t *throttle, uint64_t now, bool busy);
 
-/* Notes that a call has polled, and whether something arrived and anything is under way. (Nobody
- * asks the latter if something did, or no other BTL polls.) */
+/* Notes a poll. `arrived`: it found something. `busy`: something is under way; not read if
+ * something arrived, or if no other BTL polls. */
 static inline void btl_ib_poll_throttle_polled(btl_ib_poll_throttle_t *throttle, uint64_t now,
                                                bool arrived, bool busy)
 {
@@ -119,53 +120,52 @@ static inline void btl_ib_poll_throttle_polled(btl_ib_poll_throttle_t *throttle,
 /* ---- when a progress call may sleep ---- */
 
 /*
- * When a progress call may sleep. An application that waits in MPI calls progress in a loop; if it
- * is to leave its processor to others (mpi_yield_when_idle) and no other BTL has to be polled, it
- * may as well sleep until a device has something: after 1 ms in which nothing came, for at most
- * 1 ms at a time.
+ * An application that waits in MPI calls progress in a loop. If it is to leave its processor to
+ * others (mpi_yield_when_idle), and no other BTL has to be polled, progress may as well sleep until
+ * a device has something: after 1 ms in which nothing arrived, for at most 1 ms at a time.
  *
- * An application that computes between its calls (MPI_Test now and then) must not sleep. It looks
- * the same but for the processor time that passes from one call to the next: in MPI_Wait some 1 us.
- * So that time is measured, once nothing came for 0.5 ms; all calls in 0.5 ms more, 16 at least,
- * have to be short.
+ * An application that computes between its calls (MPI_Test now and then) must not sleep. What tells
+ * it from one that waits is the processor time from one call to the next, which is some 1 us in
+ * MPI_Wait. So when nothing has arrived for 0.5 ms that time is measured: in the next 0.5 ms all
+ * intervals, of at least 16 calls, have to be short.
  *
  * For one thread. Knows nothing of Open MPI.
  */
 
-/* us without an event before calls are looked at, and as long again before one sleeps */
+/* us without an event until calls are measured, and as long again until one sleeps */
 #define BTL_IB_POLL_SLEEP_HALF 500
-/* ms for which it does at most */
+/* ms of a sleep, at most */
 #define BTL_IB_POLL_SLEEP_MAX 1
 /* ns of processor time from one call to the next, at most */
 #define BTL_IB_POLL_SLEEP_CPU 10000
-/* calls looked at, at least */
+/* calls to be measured, at least */
 #define BTL_IB_POLL_SLEEP_CALLS 16
 
 /* Zeroed at first. */
 typedef struct btl_ib_poll_sleep {
-    uint64_t since; /* us: nothing came since, or all calls since then were looked at */
-    uint64_t cpu;   /* ns: processor time of the thread after the last call that was looked at */
-    uint32_t calls; /* looked at in a row */
+    uint64_t since; /* us: when something last arrived; or, with `calls`, when measuring began */
+    uint64_t cpu;   /* ns: processor time of the thread at the end of the last measured call */
+    uint32_t calls; /* calls measured in a row, up to BTL_IB_POLL_SLEEP_CALLS */
 } btl_ib_poll_sleep_t;
 
-/* Notes that something came. */
+/* Notes that something arrived. */
 static inline void btl_ib_poll_sleep_reset(btl_ib_poll_sleep_t *sleep, uint64_t now)
 {
     sleep->since = now;
     sleep->calls = 0;
 }
 
-/* True if the call is to be looked at. */
+/* True if the call is to be measured. */
 static inline bool btl_ib_poll_sleep_is_long(const btl_ib_poll_sleep_t *sleep, uint64_t now)
 {
     return sleep->calls > 0 || now - sleep->since >= BTL_IB_POLL_SLEEP_HALF;
 }
 
-/* Counts a call after btl_ib_poll_sleep_is_long(), with the thread's processor time, ns. Returns
- * whether it may sleep. */
+/* Measures a call, if btl_ib_poll_sleep_is_long(). `cpu` is the thread's processor time, ns.
+ * Returns whether the call may sleep. */
 bool btl_ib_poll_sleep_count(btl_ib_poll_sleep_t *sleep, uint64_t now, uint64_t cpu);
 
-/* Notes that the call ends, perhaps after a sleep. */
+/* Notes that a measured call ends, perhaps after a sleep. */
 static inline void btl_ib_poll_sleep_end(btl_ib_poll_sleep_t *sleep, uint64_t cpu)
 {
     sleep->cpu = cpu;
@@ -174,44 +174,45 @@ static inline void btl_ib_poll_sleep_end(btl_ib_poll_sleep_t *sleep, uint64_t cp
 /* ---- when several threads leave the processor to each other ---- */
 
 /*
- * What a thread does after an empty poll if several communicate: another one may be about to send,
- * without a processor of its own. It yields; where it finds that others use its processor it sleeps
- * instead, until a device has something.
+ * If several threads communicate, a thread leaves its processor to others after an empty poll, as
+ * another one may be about to send, and have no processor of its own. It yields; or, if it finds
+ * that its processor is crowded (others use it), it sleeps instead, until a device has something.
  *
- * Yields alone do harm there. Of several threads that wait in MPI one calls progress, and wakes the
- * others by conditions. The thread that was woken spins until the one that woke it goes on
- * (WAIT_SYNC_RELEASE of Open MPI). Linux gives it the processor at once if the other one has used
- * up its share, which a yield gives away, and then for a time slice, of ms. A thread that slept
- * keeps the processor more often. The progress thread ends the slices of those that spin.
+ * Yields alone do harm on a crowded processor. Of several threads that wait in MPI one calls
+ * progress, and wakes the others by conditions. A thread that was woken spins until the one that
+ * woke it goes on (WAIT_SYNC_RELEASE of Open MPI). If the latter has used up its share of the
+ * processor, which a yield gives away, Linux runs the spinning thread at once, for a time slice of
+ * some ms. A thread that sleeps instead keeps its share, and is more often the one that runs. The
+ * progress thread's wake-ups end the slices of threads that spin.
  *
- * A yield that takes long has let another thread run. Two within 10 ms are no accident.
+ * A processor is crowded if two yields within 10 ms took long: another thread ran meanwhile.
  * Knows nothing of Open MPI.
  */
 
-/* us that a yield takes at least if another thread ran, not just an interrupt */
+/* us that a yield takes at least if another thread ran, and not just an interrupt: a long one */
 #define BTL_IB_POLL_YIELD_LONG 20
-/* us from one of these to the next, at most */
+/* us from one long yield to the next, at most, for the processor to be crowded */
 #define BTL_IB_POLL_YIELD_AGAIN 10000
-/* us for which they count */
+/* us for which the processor counts as crowded then */
 #define BTL_IB_POLL_YIELD_CROWDED 100000
-/* ns that a thread then sleeps instead, at most; Linux adds 50 us */
+/* ns of a sleep on a crowded processor, at most; Linux adds 50 us */
 #define BTL_IB_POLL_YIELD_SLEEP 20000
-/* us between two wake-ups of the progress thread meanwhile */
+/* us between two wake-ups of the progress thread while the processor is crowded */
 #define BTL_IB_POLL_YIELD_TICK 250
 
-/* Zeroed at first. Of all threads together. */
+/* Of all threads together. Zeroed at first. */
 typedef struct btl_ib_poll_yield {
-    atomic_uint_least64_t long_at;       /* us: when the last long one ended */
+    atomic_uint_least64_t long_at;       /* us: when the last long yield ended */
     atomic_uint_least64_t crowded_until; /* us */
 } btl_ib_poll_yield_t;
 
-/* True if others use the processor: a thread is to sleep. */
+/* True if the processor is crowded, so that a thread is to sleep instead of yielding. */
 static inline bool btl_ib_poll_yield_is_crowded(const btl_ib_poll_yield_t *yield, uint64_t now)
 {
     return now < atomic_load_explicit(&yield->crowded_until, memory_order_relaxed);
 }
 
-/* Notes how long a yield took. */
+/* Notes a yield, from `begun` to `ended`, us. */
 void btl_ib_poll_yield_took(btl_ib_poll_yield_t *yield, uint64_t begun, uint64_t ended);
 
 #endif

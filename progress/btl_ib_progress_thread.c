@@ -23,67 +23,68 @@
 #include "btl_ib_help.h"
 #include "btl_ib_thread.h"
 
-/* us between two runs of the engine, at least: a lost segment does not wait long, and the
- * application keeps its processor. */
+/* us between two runs of the engine, at least: short, so that a lost segment does not wait long;
+ * long enough to leave the processor to the application. */
 #define RUN_PAUSE 1000
-/* us with nothing due after which it sleeps until woken: longer than most pauses between two
- * messages. */
+/* us with nothing due until the thread sleeps until it is woken: longer than most pauses between
+ * two messages. */
 #define IDLE_BEFORE_SLEEP 1000000
-/* us after serving a peer for which it runs every RUN_PAUSE, if no device tells of arrivals. */
+/* us after serving a peer in which the engine is run every RUN_PAUSE, if no device reports
+ * arrivals. */
 #define SERVED_LATELY 20000
 /* us without progress after which the application is away, for a thread that delivers: more than a
  * call of another BTL takes. */
 #define AWAY_AFTER 20
-/* us for which it steps aside at first, and at most: as much of the overlap is lost, but each look
- * costs the application a switch of contexts and back. */
+/* us for which the thread steps aside at first, and at most. Meanwhile communication does not
+ * overlap computation; but each wake-up costs the application two switches of context. */
 #define ASIDE_FIRST 20
 #define ASIDE_MAX   500
-/* us whose wake-ups may come one right after the other. */
+/* us: the wake-ups of this time may come one right after the other. */
 #define WAKEUPS_AT_ONCE 10000
-/* ns by which the system may delay its wake-ups. */
+/* ns by which the system may delay the thread's wake-ups. */
 #define TIMER_SLACK 1000
-/* An application that gets less than this part of a processor waits for it most of its time: */
+/* An application is squeezed if it gets less than an eighth of a processor: then it waits for it
+ * most of its time. */
 #define SQUEEZED_SHARE 8
-/* us for which it is left alone then, at most, */
+/* us for which a squeezed application is left alone, at most */
 #define QUEUED_MAX 1000000
-/* and us after a look at it until the next one, at most. */
+/* us between two looks at a squeezed application, at most */
 #define QUEUED_PAUSE 80000
-/* us after which a refused thread is tried again; doubled each time, up to RETRY_MAX. */
+/* us after which a refused thread is tried again; doubled each time, up to RETRY_MAX */
 #define RETRY_PAUSE 100000
 #define RETRY_MAX   60000000
-/* A sleep that only a wake-up ends. */
+/* a sleep that only a wake-up ends */
 #define UNTIL_WOKEN UINT64_MAX
 
-/* The thread's notes from one check to the next. */
+/* What the thread remembers from one check to the next. */
 typedef struct watch {
-    uint32_t calls;        /* of progress, as counted at the last check */
+    uint32_t calls;        /* number of progress calls at the last check */
     uint64_t idle_since;   /* us: nothing was due since; 0: something was */
-    uint64_t served_at;    /* us: the engine received something while memory was registered */
-    bool by_device;        /* the last sleep was ended by a device */
-    bool by_caller;        /* or by the application */
+    uint64_t served_at;    /* us: when the thread last received something */
+    bool by_device;        /* a device ended the last sleep */
+    bool by_caller;        /* the application ended the last sleep */
     bool delivers;         /* the PML is ready */
-    bool squeezed;         /* the application got a small share of a processor lately */
-    uint64_t share_at;     /* us: that is measured since then, */
-    uint64_t share_cpu;    /* us: when its thread had used so much processor time */
-    uint64_t attended_at;  /* us: it called progress, or the engine was attended in its place, */
-    uint64_t attended_cpu; /* us: when it had used so much */
-    uint64_t aside;        /* us: the last pause while the application polled; 0: none since */
-    uint64_t woken_until;  /* us: wake-ups by devices are accounted for until then */
-    uint32_t fds;          /* devices that may end the next one */
+    bool squeezed;         /* the application got less than SQUEEZED_SHARE lately */
+    uint64_t share_at;     /* us: when the present measurement of its share began, */
+    uint64_t share_cpu;    /* us: and its thread's processor time at that moment */
+    uint64_t attended_at;  /* us: when progress was last called, or the engine run in its place, */
+    uint64_t attended_cpu; /* us: and its thread's processor time at that moment */
+    uint64_t aside;        /* us: for how long the thread last stepped aside; 0: it did not */
+    uint64_t woken_until;  /* us: when the wake-ups so far may have ended, one each wakeup_gap */
+    uint32_t fds;          /* number of devices that may end the next sleep */
     int fd[BTL_IB_RAILS_MAX];
 } watch_t;
 
 /* For handlers of fork() and exit(), which get no argument. */
 static btl_ib_progress_thread_t *of_process;
 
-/* True if running the engine would be good for anything. */
+/* True if the engine has something due, or memory registered for peers. */
 static bool is_needed(const btl_ib_engine_t *engine)
 {
     return btl_ib_engine_serves(engine) || btl_ib_engine_async_due(engine) != UINT64_MAX;
 }
 
-/* Notes how often the application called progress. Returns whether it did since the last check:
- * then all is taken care of. */
+/* Returns whether the application called progress since the last check. */
 static bool note_calls(const btl_ib_progress_thread_t *self, watch_t *watch)
 {
     const uint32_t calls = btl_ib_poll_throttle_calls(self->config.throttle);
@@ -96,10 +97,10 @@ static bool note_calls(const btl_ib_progress_thread_t *self, watch_t *watch)
 /* ---- whether the application is away, or waits for a processor ---- */
 
 /*
- * A rank that shares its processor with a hundred others may wait a second for it. Then it does not
- * call progress, but will as soon as it runs: if its thread, which the system lets run sooner, did
- * its work instead, all would wait still longer. So there it is away only if it sleeps, or used its
- * processor for progress_thread_ms.
+ * A rank that shares its processor with a hundred others may wait a second for it. It does not call
+ * progress then, but will as soon as it runs. If its progress thread, which the system lets run
+ * sooner, did the work instead, all ranks would wait still longer. So such an application is away
+ * only if it sleeps, or has used its processor for progress_thread_ms.
  */
 
 /* Returns the processor time of the application's thread, us; 0: it is not known. */
@@ -123,11 +124,11 @@ static bool is_runnable(const btl_ib_progress_thread_t *self)
         return false;
     }
     text[got] = '\0';
-    const char *end = strrchr(text, ')'); /* of its name */
+    const char *end = strrchr(text, ')'); /* of the thread's name; its state follows */
     return end != NULL && strncmp(end, ") R", 3) == 0;
 }
 
-/* Notes which share of the time it had a processor lately. */
+/* Measures which share of a processor the application's thread got, and sets `squeezed`. */
 static void note_share(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now,
                        uint64_t cpu)
 {
@@ -141,15 +142,16 @@ static void note_share(const btl_ib_progress_thread_t *self, watch_t *watch, uin
     }
 }
 
-/* Notes that it called progress, or that the engine is about to be attended in its place. */
+/* Notes that the application called progress, or that the engine is about to be run in its
+ * place. */
 static void note_attended(watch_t *watch, uint64_t now, uint64_t cpu)
 {
     watch->attended_at = now;
     watch->attended_cpu = cpu;
 }
 
-/* Notes whether the application called progress. Returns how long to leave it alone because it
- * waits for a processor, us; 0: it does not. */
+/* Returns for how long to leave the application alone, us, because it waits for a processor; 0: it
+ * does not, or `called` progress. */
 static uint64_t note_queued(const btl_ib_progress_thread_t *self, watch_t *watch, bool called)
 {
     const uint64_t now = btl_ib_now();
@@ -177,7 +179,7 @@ static uint64_t pause_until_due(const btl_ib_progress_thread_t *self, uint64_t n
     return due > now + self->config.period ? self->config.period : pause_until(now, due);
 }
 
-/* Notes that nothing is due. Returns how long to sleep. */
+/* Notes that nothing is due. Returns how long to sleep, us. */
 static uint64_t grow_idle(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
 {
     if (watch->idle_since == 0) {
@@ -191,8 +193,9 @@ static uint64_t grow_idle(btl_ib_progress_thread_t *self, watch_t *watch, uint64
     return UNTIL_WOKEN;
 }
 
-/* Waits for peers, after the engine received `came` datagrams. They may want more that nothing here
- * knows of: lets the devices wake us, or polls often while they do. Returns how long to sleep. */
+/* Prepares to wait for more from peers, after the engine received `came` datagrams: has devices
+ * wake the thread, or, if they cannot, polls often while peers are served. Returns how long to
+ * sleep, us. */
 static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now,
                                int came)
 {
@@ -202,9 +205,10 @@ static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, u
         watch->served_at = now;
     }
     if (came >= self->config.burst) {
-        return RUN_PAUSE; /* a transport may hold more, of which no device will tell */
+        return RUN_PAUSE; /* a transport may hold more, for which no device will wake us */
     }
-    if (came > 0 || !watch->by_device) { /* else one of them is always readable */
+    /* If a device woke the thread for nothing, it would do so for ever: do not wait for devices. */
+    if (came > 0 || !watch->by_device) {
         watch->fds = btl_ib_engine_wait_fds(self->engine, watch->fd);
     }
     if (watch->fds > 0) {
@@ -226,7 +230,7 @@ static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint6
         came += btl_ib_engine_async_progress(self->engine, btl_ib_now(), self->config.burst);
     }
     self->in_engine = false;
-    if (came > 0) { /* an application that seldom calls progress is to see it in its next call */
+    if (came > 0) { /* an application that seldom calls progress must poll in its next call */
         btl_ib_poll_throttle_reset(self->config.throttle);
     }
     if (btl_ib_engine_serves(self->engine) || self->answers) {
@@ -247,7 +251,7 @@ static uint64_t check_engine(btl_ib_progress_thread_t *self, watch_t *watch)
     if (queued > 0) {
         return queued;
     }
-    /* A thread that has the lock makes progress, and must not wait for us. */
+    /* If the lock is taken, its holder makes progress. */
     if (!btl_ib_biased_lock_borrow(self->config.lock)) {
         return self->config.period;
     }
@@ -270,7 +274,7 @@ static uint64_t check_engine(btl_ib_progress_thread_t *self, watch_t *watch)
 
 /* ---- in the application's place ---- */
 
-/* Steps aside, as the application polls, or has the lock. Returns how long to let it work alone. */
+/* Steps aside, as the application polls, or has the lock. Returns for how long, us. */
 static uint64_t step_aside(watch_t *watch)
 {
     watch->aside = watch->aside == 0 ? ASIDE_FIRST : 2 * watch->aside;
@@ -278,7 +282,7 @@ static uint64_t step_aside(watch_t *watch)
     return watch->aside;
 }
 
-/* Sleeps, if devices wake it too often. */
+/* Sleeps if devices wake the thread too often. */
 static void pace_wakeups(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
 {
     if (watch->woken_until + WAKEUPS_AT_ONCE < now) {
@@ -290,7 +294,8 @@ static void pace_wakeups(const btl_ib_progress_thread_t *self, watch_t *watch, u
     }
 }
 
-/* Waits for events, as nothing is left to be done. Returns how long to sleep. */
+/* Prepares to wait for events, as nothing is left to be done. `came`: something arrived in these
+ * turns. Returns how long to sleep, us. */
 static uint64_t wait_for_events(btl_ib_progress_thread_t *self, watch_t *watch, bool came)
 {
     const uint64_t now = btl_ib_now();
@@ -300,7 +305,7 @@ static uint64_t wait_for_events(btl_ib_progress_thread_t *self, watch_t *watch, 
     if (came) {
         watch->served_at = now;
     }
-    if (came || !watch->by_device) { /* else one of them is always readable */
+    if (came || !watch->by_device) { /* as in wait_for_peers() */
         watch->fds = btl_ib_engine_wait_fds(self->engine, watch->fd);
     }
     if (watch->fds == 0) {
@@ -314,8 +319,8 @@ static uint64_t wait_for_events(btl_ib_progress_thread_t *self, watch_t *watch, 
     return pause > self->config.wakeup_gap ? pause : self->config.wakeup_gap;
 }
 
-/* Makes turns until nothing comes any more, or the application is back. Returns how long to
- * sleep. */
+/* Makes turns until nothing arrives any more, or the application is back. Returns how long to
+ * sleep, us. */
 static uint64_t deliver_turns(btl_ib_progress_thread_t *self, watch_t *watch)
 {
     bool came = false;
@@ -335,15 +340,15 @@ static uint64_t deliver_turns(btl_ib_progress_thread_t *self, watch_t *watch)
     return called ? step_aside(watch) : wait_for_events(self, watch, came);
 }
 
-/* True if all that keeps the application from calling progress is that it waits for a processor: it
- * computed nothing since its last call. Peers do not wait for it for ever. */
+/* True if the application only waits for a processor: it is runnable, and has computed nothing
+ * since its last call of progress. False after QUEUED_MAX, as peers must not wait for ever. */
 static bool is_preempted(const btl_ib_progress_thread_t *self, const watch_t *watch, uint64_t now)
 {
     return self->app.has_clock && app_cpu(self) - watch->attended_cpu < AWAY_AFTER
            && now - watch->attended_at < QUEUED_MAX && is_runnable(self);
 }
 
-/* Checks as check_engine() does, for a thread that delivers. */
+/* Checks whether to make turns, for a thread that delivers. Returns how long to sleep, us. */
 static uint64_t check_delivering(btl_ib_progress_thread_t *self, watch_t *watch)
 {
     bool called;
@@ -371,7 +376,7 @@ static uint64_t check_delivering(btl_ib_progress_thread_t *self, watch_t *watch)
     return sleep;
 }
 
-/* True if the PML is ready. Before it is, messages are kept for later. */
+/* True if the PML is ready for messages; until then the thread does not deliver. */
 static bool check_pml(btl_ib_progress_thread_t *self)
 {
     bool ready;
@@ -409,15 +414,15 @@ static void thread_sleep(const btl_ib_progress_thread_t *self, watch_t *watch, u
 
         ready = ppoll(wake, 1 + watch->fds, step == UNTIL_WOKEN ? NULL : &time, NULL);
         if (ready < 0 && errno != EINTR) {
-            (void) usleep(RUN_PAUSE); /* a filter refuses it: do not take the processor */
+            (void) usleep(RUN_PAUSE); /* a filter refuses ppoll(): do not spin */
         }
         left -= us == UNTIL_WOKEN ? 0 : step;
     } while (ready == 0 && left > 0);
     watch->by_device = ready > 0 && wake[0].revents == 0;
     watch->by_caller = ready > 0 && !watch->by_device;
     if (watch->by_caller) {
-        (void) !read(self->wake_fd, &count,
-                     sizeof(count)); /* if it fails the next poll() returns */
+        /* If it fails the next ppoll() returns at once, and it is read then. */
+        (void) !read(self->wake_fd, &count, sizeof(count));
     }
 }
 
@@ -439,7 +444,7 @@ static void *thread_run(void *arg)
         if (watch.delivers) {
             sleep = check_delivering(self, &watch);
         } else if (sleep == UNTIL_WOKEN && !watch.by_device) {
-            /* Just started, or just woken by the application: give it time. */
+            /* Just started, or woken by the application, which is not away: give it time. */
             (void) note_calls(self, &watch);
             watch.fds = 0;
             sleep = self->config.period;
@@ -454,8 +459,9 @@ static void *thread_run(void *arg)
     return NULL;
 }
 
-/* Forgets the thread: a child of fork() has no such thread, which may have had the lock just then.
- * The child must not use MPI, but what runs at its exit must wait for neither. */
+/* Forgets the thread in a child of fork(), which does not have it. The lock is made anew, as the
+ * thread may have had it at that moment. The child must not use MPI, but functions that run at its
+ * exit must not wait for thread or lock. */
 static void in_child(void)
 {
     of_process->started = false;
@@ -464,10 +470,10 @@ static void in_child(void)
     (void) btl_ib_biased_lock_init(of_process->config.lock, false);
 }
 
-/* Stops the thread: the process exits without MPI_Finalize, and libraries whose memory the thread
- * uses are about to be unloaded. It only ever tries the lock, so it ends also while another thread
- * has that. */
-static void in_exit(void)
+/* Stops the thread, as the process exits without MPI_Finalize, and libraries that the thread uses
+ * are about to be unloaded. The thread ends even if another one has the lock, as it only tries
+ * it. */
+static void at_exit(void)
 {
     btl_ib_progress_thread_stop(of_process);
 }
@@ -486,7 +492,7 @@ static int register_handlers(btl_ib_progress_thread_t *self, const char **what)
     }
     if (rc == 0 && !self->at_exit) {
         *what = "atexit";
-        self->at_exit = atexit(in_exit) == 0;
+        self->at_exit = atexit(at_exit) == 0;
         rc = self->at_exit ? 0 : ENOMEM;
     }
     return rc;
@@ -500,7 +506,7 @@ static void close_files(const btl_ib_progress_thread_t *self)
     }
 }
 
-/* Starts it. Returns 0 or an errno; *what names the call that failed. */
+/* Starts the thread. Returns 0 or an errno; *what names the call that failed. */
 static int thread_start(btl_ib_progress_thread_t *self, const char **what)
 {
     int rc = register_handlers(self, what);
@@ -515,11 +521,11 @@ static int thread_start(btl_ib_progress_thread_t *self, const char **what)
     if (self->wake_fd < 0) {
         return errno;
     }
-    /* Without /proc an application that waits for a processor looks as if it computed. */
+    /* If it fails (no /proc) an application that waits for a processor counts as away. */
     (void) snprintf(path, sizeof(path), "/proc/self/task/%ld/stat", self->app.id);
     self->app.stat_fd = open(path, O_RDONLY | O_CLOEXEC);
     *what = "pthread_create";
-    /* With `deliver` the PML's functions run there as well. */
+    /* With `deliver` functions of the PML run in the thread, and need a large stack. */
     rc = btl_ib_thread_prepare(&setup, self->config.deliver == NULL);
     if (rc == 0) {
         rc = pthread_create(&self->thread, &setup.attr, thread_run, self);
@@ -532,7 +538,7 @@ static int thread_start(btl_ib_progress_thread_t *self, const char **what)
     return rc;
 }
 
-/* Returns what to look at: a limit, or the filter of system calls. */
+/* Returns, for a text, what may have refused the thread: a limit, or a filter of system calls. */
 static const char *cause_of(int error)
 {
     switch (error) {
@@ -550,9 +556,9 @@ static const char *cause_of(int error)
     }
 }
 
-/* Tells that the system refused it. Applications that compute for long pay for that, so the user is
- * told, once. */
-static void tell_refused(btl_ib_progress_thread_t *self, const char *what, int error)
+/* Reports, once at level 0, that the system refused the thread, as applications that compute for
+ * long pay for that. Sets when to try again. */
+static void report_refused(btl_ib_progress_thread_t *self, const char *what, int error)
 {
     uint64_t pause = RETRY_PAUSE;
 
@@ -585,7 +591,7 @@ static void start_if_due(btl_ib_progress_thread_t *self)
     }
     rc = thread_start(self, &what);
     if (rc != 0) {
-        tell_refused(self, what, rc);
+        report_refused(self, what, rc);
         return;
     }
     self->asleep = false;
@@ -621,9 +627,9 @@ bool btl_ib_progress_thread_attach(btl_ib_progress_thread_t *self, btl_ib_engine
     self->engine = engine;
     self->asleep = self->config.enabled;
     if (self->config.enabled && btl_ib_engine_answers(engine)) {
-        self->answers = true; /* it asks for that when it starts */
+        self->answers = true; /* before the thread starts, which reads it */
         start_if_due(self);
-        self->answers = self->started; /* if it starts later no peer will know of it */
+        self->answers = self->started; /* a later start would not be published any more */
     } else if (self->config.deliver != NULL) {
         start_if_due(self);
     }
@@ -655,7 +661,8 @@ void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self)
 
 void btl_ib_progress_thread_stop(btl_ib_progress_thread_t *self)
 {
-    if (self->started && !pthread_equal(self->thread, pthread_self())) { /* a callback exits */
+    /* The thread cannot join itself, if one of its callbacks exits. */
+    if (self->started && !pthread_equal(self->thread, pthread_self())) {
         atomic_store(&self->leave, true);
         write_wake_fd(self);
         pthread_join(self->thread, NULL);

@@ -4,43 +4,49 @@
  */
 
 /*
- * The progress thread (asynchronous progress): serves the engine while the application does not
- * call MPI's progress, because it computes, or waits inside Open MPI for the runtime. Without it
- * lost segments, and acknowledgements that peers wait for, would wait until the application comes
- * back.
+ * The progress thread (asynchronous progress): runs the engine while the application is "away",
+ * that
+ * is, does not call MPI's progress, because it computes, or waits inside Open MPI for the runtime.
+ * Without the thread lost segments, and acknowledgements that peers wait for, would wait until the
+ * application comes back.
  *
- * While nothing is due it sleeps and never wakes up. When something is, it checks every
- * btl_ib_progress_thread_ms whether progress was called meanwhile. If not, it runs the engine
- * quietly (btl_ib_engine_async_progress()), as often as the engine's timers want, until progress
- * is called. It goes back to sleep only after a while with nothing due, so that the fast path need
- * not wake it. It only ever tries the lock, and never runs a callback of the PML.
+ * While nothing is due the thread sleeps, and does not wake up by itself. When something is due, it
+ * checks every btl_ib_progress_thread_ms whether progress was called. If not, it runs the engine
+ * without callbacks (btl_ib_engine_async_progress()), as often as the engine's timers want, until
+ * progress is called. It goes back to sleep only when nothing was due for a while, so that sends
+ * seldom have to wake it. It only tries the lock, never waits for it, and never runs a callback of
+ * the PML.
  *
- * Where transports allow it (udp) it starts with the component and answers first contacts: it
- * checks whether the application makes progress even if nothing is due. If not, the devices wake
- * it, and it never wakes up by itself.
+ * Where transports allow it (udp) the thread starts with the component, and answers first contacts:
+ * it checks whether the application makes progress even if nothing is due. If it does not, devices
+ * wake the thread, and it does not wake up by itself.
  *
- * While memory is registered for peers (MPI windows) it serves them too, although nothing is due
- * here. Once the application is away the devices wake it if they can (wait_fd), and it sleeps until
- * then; else it runs the engine every btl_ib_progress_thread_ms, and every millisecond while peers
+ * While memory is registered for peers (MPI windows) the thread serves them, too, although nothing
+ * is due here. When the application is away the thread sleeps until devices wake it (wait_fd). If
+ * they cannot, it runs the engine every btl_ib_progress_thread_ms, and every millisecond while
+ * peers
  * are being served.
  *
- * An application that waits for a processor is not away: where it gets less than an eighth of one
- * it is left alone until it sleeps, or has used btl_ib_progress_thread_ms of processor time since
- * it was last attended, for a second at most.
+ * An application that only waits for a processor is not away. If it gets less than an eighth of
+ * one,
+ * the thread leaves it alone, for a second at most, until it sleeps, or has used
+ * btl_ib_progress_thread_ms of processor time since its last call of progress, or the last run of
+ * the engine in its place.
  *
- * If it delivers (btl_ib_progress deliver) it makes whole turns, with all calls into the PML, in
- * the place of an application that is away: once that made no progress for 20 us, the devices wake
- * it, as often in a second as configured at most. Woken while the application polls it steps aside,
- * for 20 us, twice as long each time, up to 250 us, in which devices do not wake it. It begins when
- * the PML is known to be ready (btl_ib_progress_thread_procs_added()).
+ * With btl_ib_progress deliver the thread makes whole turns, with all calls into the PML, in place
+ * of an application that is away: one that has not called progress for 20 us. Then devices wake the
+ * thread, at most as often in a second as is configured. If it is woken while the application
+ * polls,
+ * it steps aside for 20 us, twice as long each time, up to 500 us, in which devices do not wake it.
+ * It begins to deliver when the PML is known to be ready (btl_ib_progress_thread_procs_added()).
  *
- * While several threads of the application share a processor (btl_ib_poll_yield_t) it wakes up each
- * BTL_IB_POLL_YIELD_TICK, and does nothing else: the system then chooses anew which thread runs. A
- * thread that spins until another one goes on, on the same processor, would keep that for a time
- * slice, of ms.
+ * While several threads of the application share a processor (btl_ib_poll_yield_t) the thread wakes
+ * up each BTL_IB_POLL_YIELD_TICK, and does nothing: the system then chooses anew which thread runs.
+ * Otherwise a thread that spins until another one on the same processor goes on would keep the
+ * processor for a time slice of some ms.
  *
- * A system that refuses the thread (a limit on threads or files) may allow it later: it is tried
- * again while something is due, after 0.1 s, 0.2 s and so on, finally each minute.
+ * If the system refuses the thread (a limit on threads or files) it may allow it later. So starting
+ * it is tried again while something is due, after 0.1 s, 0.2 s and so on, finally each minute.
  */
 
 #ifndef BTL_IB_PROGRESS_THREAD_H
@@ -56,16 +62,17 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_poll_throttle.h"
 
-/* Makes a turn in the application's place, with the lock held. Returns how much was done. */
+/* Makes a turn in the application's place, with the lock held. Returns the number of events. */
 typedef int (*btl_ib_progress_turn_fn_t)(void);
 
-/* Things that the thread works with, all of which outlive it. */
+/* What the thread works with. All that the pointers name outlives the thread. */
 typedef struct btl_ib_progress_thread_config {
     bool enabled;
-    uint64_t period;                   /* us without progress after which it takes over */
-    int burst;                         /* datagrams at a time */
-    btl_ib_progress_turn_fn_t deliver; /* NULL: it only serves */
-    uint64_t wakeup_gap;               /* us between two wake-ups by devices then, on average */
+    uint64_t period;                   /* us without progress after which the thread takes over */
+    int burst;                         /* datagrams of a turn */
+    btl_ib_progress_turn_fn_t deliver; /* makes a whole turn; NULL: no callbacks in the thread */
+    uint64_t wakeup_gap;               /* with `deliver`: us between two wake-ups by devices, on
+                                        * average */
     uint32_t rank;                     /* of this process, for messages */
     btl_ib_biased_lock_t *lock;        /* guards the engine */
     btl_ib_poll_throttle_t *throttle;  /* knows whether progress was called */
@@ -76,55 +83,58 @@ typedef struct btl_ib_progress_thread_config {
 typedef struct btl_ib_progress_thread {
     btl_ib_progress_thread_config_t config;
     btl_ib_engine_t *engine; /* NULL: not attached yet */
-    bool asleep;           /* until woken, or it does not exist yet: wake it if something is due */
+    bool asleep;           /* it sleeps until woken, or does not exist yet: to be woken if something
+                            * is due */
     bool started;          /* the thread exists */
-    bool answers;          /* first contacts; does not change while it exists */
+    bool answers;          /* it answers first contacts; does not change while it exists */
     bool procs_added;      /* the application has added processes */
-    uint32_t calls_before; /* of progress, when it did */
+    uint32_t calls_before; /* calls of progress before that */
     bool at_fork;          /* the handler for fork() is registered, for good */
-    bool at_exit;          /* the same for exit() */
+    bool at_exit;          /* the handler for exit() is registered, for good */
     bool listening;        /* devices wake it */
     bool in_engine;        /* it runs the engine now */
-    int wake_fd;           /* an eventfd */
+    int wake_fd;           /* an eventfd, to wake it */
     struct {               /* the application's thread, which called MPI_Init */
         long id;
-        clockid_t clock; /* of its processor time */
+        clockid_t clock; /* of its processor time, if has_clock */
         bool has_clock;
-        int stat_fd; /* tells its state; -1: that is not known */
+        int stat_fd; /* /proc/self/task/ID/stat, for its state; -1: none */
     } app;
     atomic_bool leave; /* it is to end */
     pthread_t thread;
-    uint32_t failures; /* the system refused it so often */
-    uint64_t retry_at; /* us: not again before then */
+    uint32_t failures; /* how often the system refused it */
+    uint64_t retry_at; /* us: it is not tried again before */
 } btl_ib_progress_thread_t;
 
-/* Initializes it: from now on there may be one, if enabled. There can be one in a process. Called
- * by the application's thread: if that waits for a processor it is not away. */
+/* Initializes, without starting the thread. Only one in a process. Called by the application's
+ * thread, whose processor time and state tell whether it is away. */
 void btl_ib_progress_thread_init(btl_ib_progress_thread_t *self,
                                  const btl_ib_progress_thread_config_t *config);
 
 /*
- * Makes the thread serve an engine, all of whose devices are open; starts it at once if the engine
- * can answer first contacts (btl_ib_engine_answers()). Called with the lock held. Returns whether
- * they are answered whatever the application does: that may be published.
+ * Makes the thread serve an engine whose devices are all open. Starts it at once if the engine can
+ * answer first contacts (btl_ib_engine_answers()). Called with the lock held. Returns whether first
+ * contacts will be answered whatever the application does, which may then be published.
  */
 bool btl_ib_progress_thread_attach(btl_ib_progress_thread_t *self, btl_ib_engine_t *engine);
 
 /*
- * Wakes the thread, or starts it, if something is due. Called with the lock held, if it is asleep.
- * If it cannot be started the user is told once; it stays asleep, so that this is called again.
+ * Wakes the thread, or starts it, if something is due. Called with the lock held, and only if
+ * `asleep`. If the thread cannot be started, reports that once; `asleep` stays true, so that this
+ * is
+ * called again.
  */
 void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self);
 
 /*
- * Notes that the application adds processes: the PML takes messages from the next progress call on.
- * Open MPI adds its communicators between the two, and what came in between would find one that is
- * not whole (c_pml_comm). Called with the lock held.
+ * Notes that the application adds processes: from the next progress call on the PML is ready for
+ * messages. In between Open MPI makes its communicators, and a message would find one that is not
+ * whole (c_pml_comm). Called with the lock held.
  */
 void btl_ib_progress_thread_procs_added(btl_ib_progress_thread_t *self);
 
-/* Ends the thread; returns when it is gone. Called with the lock held, or when the process ends;
- * without the lock if it delivers, as its callbacks take it. */
+/* Ends the thread, and waits until it is gone. Called with the lock held, or when the process ends;
+ * but without the lock if the thread delivers, as its callbacks take the lock. */
 void btl_ib_progress_thread_stop(btl_ib_progress_thread_t *self);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-/* Bytes of a small stack: what all libraries keep per thread comes out of it. */
+/* Bytes of a small stack, which also holds the thread-local data of all libraries. */
 #define STACK_SIZE (256 * 1024)
 
 int btl_ib_thread_prepare(btl_ib_thread_setup_t *setup, bool small)

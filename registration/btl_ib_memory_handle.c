@@ -24,7 +24,7 @@ uint32_t btl_ib_memory_access_of(const btl_ib_op_t *op)
     }
 }
 
-/* Words before the check, and of further keys behind it. */
+/* Number of 64-bit words before `check`, and of those of `more_keys` behind it. */
 #define HEAD_WORDS (offsetof(btl_ib_memory_handle_t, check) / sizeof(uint64_t))
 #define KEY_WORDS  ((BTL_IB_PIECES_MAX - 1) * sizeof(uint32_t) / sizeof(uint64_t))
 
@@ -33,10 +33,11 @@ static_assert(sizeof(btl_ib_memory_handle_t) <= MCA_BTL_REG_HANDLE_MAX_SIZE,
 static_assert(sizeof(btl_ib_memory_handle_t) == (HEAD_WORDS + 1 + KEY_WORDS) * sizeof(uint64_t),
               "the check covers all, without padding");
 
-/* us for which a handle may be damaged: its owner may lose the processor while it changes it. */
+/* us for which a handle may stay damaged: its owner may lose its processor while it writes. */
 enum { HANDLE_PATIENCE = 1000 * 1000 };
 
-/* Adds words, each with an odd factor of its own, so that halves of two handles do not match. */
+/* Adds `count` words to a sum, each multiplied by an odd factor of its own, so that halves of two
+ * handles do not match. */
 static uint64_t add_words(uint64_t sum, uint64_t factor, const void *from, size_t count)
 {
     uint64_t words[HEAD_WORDS + KEY_WORDS];
@@ -71,7 +72,7 @@ int btl_ib_memory_handle_read(const btl_ib_memory_handle_t **handle, btl_ib_memo
     }
     for (;;) {
         memcpy(copy, *handle, sizeof(*copy));
-        atomic_signal_fence(memory_order_seq_cst); /* the copy that is checked is used */
+        atomic_signal_fence(memory_order_seq_cst); /* check and use the copy, not *handle */
         if (OPAL_LIKELY(check_of(copy) == copy->check)) {
             *handle = copy;
             return OPAL_SUCCESS;
@@ -87,7 +88,7 @@ int btl_ib_memory_handle_read(const btl_ib_memory_handle_t **handle, btl_ib_memo
     }
 }
 
-/* True if an operation is about one piece, for which the handle has a key. */
+/* True if an operation is on one piece, for which the handle has a key. */
 static bool is_on_piece(const btl_ib_memory_handle_t *handle, const btl_ib_op_t *op)
 {
     const uintptr_t address = handle->base + op->offset;

@@ -4,9 +4,10 @@
  */
 
 /*
- * Registration handles: what Open MPI gives to peers of a registered region, and copies into
- * packets as it is. All processes of a job have the same byte order: bml r2 offers no RDMA between
- * others.
+ * Registration handles describe a registered region to peers. Open MPI copies them into its packets
+ * as they are, in the byte order of the process: it offers RDMA only between processes with the
+ * same
+ * one (bml r2).
  */
 
 #ifndef BTL_IB_MEMORY_HANDLE_H
@@ -20,40 +21,43 @@
 #include "btl_ib_registration_cache.h"
 
 struct mca_btl_base_registration_handle_t {
-    uint64_t base; /* the address of the first byte in its owner's memory */
-    btl_ib_region_key_t key;
-    uint64_t size;         /* bytes; the device knows whole pages */
-    uint32_t device_key;   /* for peers' devices; of the first piece, if there are several */
-    uint8_t rail;          /* of the owner, for that key */
-    uint8_t piece_shift;   /* of btl_ib_device_region_t; 0: there is one piece */
-    uint8_t pinned;        /* BTL_IB_ACCESS_* that its device allows: processors do the others.
-                            * BTL_IB_ACCESS_WINDOW: it is one of a window */
-    uint8_t device_atomic; /* its words are changed by devices only; else by processors only */
-    uint64_t check;        /* of all else: osc/rdma reads handles that their owner changes */
-    uint32_t more_keys[BTL_IB_PIECES_MAX - 1]; /* of the other pieces, in order */
+    uint64_t base;           /* address of the first byte in the owner's memory */
+    btl_ib_region_key_t key; /* for the owner's engine */
+    uint64_t size;           /* bytes (the device registers whole pages) */
+    uint32_t device_key;     /* for peers' devices; of the first piece, if there are several */
+    uint8_t rail;            /* rail of the owner on which the device keys are valid */
+    uint8_t piece_shift;     /* of btl_ib_device_region_t; 0: there is one piece */
+    uint8_t pinned;          /* BTL_IB_ACCESS_* by the owner's device; processors do the rest.
+                              * BTL_IB_ACCESS_WINDOW: the region is one of a window */
+    uint8_t device_atomic;   /* devices execute its atomics; else processors do */
+    uint64_t check;          /* checksum of all else, as osc/rdma may read a handle half-written */
+    uint32_t more_keys[BTL_IB_PIECES_MAX - 1]; /* device keys of the other pieces, in order */
 };
 typedef struct mca_btl_base_registration_handle_t btl_ib_memory_handle_t;
 
-/* Computes `check`, when all else is set. */
+/* Sets `check`. Called when all else is set. */
 void btl_ib_memory_handle_seal(btl_ib_memory_handle_t *handle);
 
 /*
- * Copies a handle (NULL stays NULL) as it was at one moment, and lets *handle be the copy. Returns
- * an OPAL status: BAD_PARAM if the handle stays damaged.
+ * Copies a handle as it was at one moment, and sets *handle to the copy (NULL stays NULL). Returns
+ * an OPAL status; BAD_PARAM if the handle stays damaged for a second.
  *
  * osc/rdma keeps the handles of a dynamic window in memory that all processes of a host share, and
- * reads them there without a lock while their owner attaches and detaches memory. What is read may
- * be another region's (docs/architecture.md), or half of one and half of another. The latter would
- * name memory that nobody meant, and passes in a moment.
+ * reads them there without a lock while their owner attaches and detaches memory. So a handle may
+ * be
+ * that of another region by now (docs/architecture.md), or half of one and half of another. Such
+ * halves would name memory that nobody meant; they are gone a moment later.
  */
 int btl_ib_memory_handle_read(const btl_ib_memory_handle_t **handle, btl_ib_memory_handle_t *copy);
 
-/* True if the owner's device may be asked for an operation, which must not lie on two pieces. The
- * device would not refuse bytes beyond the region but in its last page, nor what the cache allowed
- * somebody else; the owner's engine does. */
+/* True if the owner's device may carry out an operation: it is within the region, on one piece, and
+ * its access is allowed. We have to ask, as the device itself would allow bytes behind the region
+ * in
+ * the same page, and rights that the cache gave to another registration of that page. (An operation
+ * that is not allowed here goes to the owner's engine, which rejects it.) */
 bool btl_ib_memory_handle_allows(const btl_ib_memory_handle_t *handle, const btl_ib_op_t *op);
 
-/* Returns the key of the piece that an operation, which is allowed, is about. */
+/* Returns the device key of the piece that an allowed operation is on. */
 static inline uint32_t btl_ib_memory_handle_key(const btl_ib_memory_handle_t *handle,
                                                 const btl_ib_op_t *op)
 {
@@ -66,7 +70,7 @@ static inline uint32_t btl_ib_memory_handle_key(const btl_ib_memory_handle_t *ha
     return piece == 0 ? handle->device_key : handle->more_keys[piece - 1];
 }
 
-/* Returns the bytes of the target that an operation is about. */
+/* Returns how many bytes of its target an operation accesses. */
 static inline uint64_t btl_ib_memory_size_of(const btl_ib_op_t *op)
 {
     return op->kind == BTL_IB_OP_ATOMIC ? btl_ib_atomic_size(op->type) : op->size;

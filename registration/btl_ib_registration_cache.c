@@ -16,7 +16,7 @@
 
 /* ---- regions of devices ---- */
 
-/* Frees a region, which the device knows no more. */
+/* Withdraws a region's pieces from the device, and frees it. */
 static void device_region_free(btl_ib_transport_t *transport, btl_ib_device_region_t *region)
 {
     for (uint8_t i = 0; i < region->count; ++i) {
@@ -25,18 +25,19 @@ static void device_region_free(btl_ib_transport_t *transport, btl_ib_device_regi
     free(region);
 }
 
-/* Whole pages are registered; the smallest there are. */
+/* Whole pages are registered. This is the smallest size that pages have. */
 enum { PAGE_SHIFT = 12 };
 
-/* Returns into how many pieces a region is cut. */
+/* Returns how many pieces a region has. */
 static size_t region_pieces(uintptr_t base, size_t size, uint8_t shift)
 {
     return shift == 0 ? 1 : btl_ib_device_region_piece(base, base + size - 1, shift) + 1;
 }
 
-/* Plans how to cut a region of `size` bytes, so that no piece has more than `piece_max` if so many
- * pieces are enough; else with more. It is the same for whole pages. Returns 0 (not at all), or the
- * power of two. */
+/* Returns the shift for the pieces of a region, 0 for one piece. No piece has more than `piece_max`
+ * bytes, unless that would make more than BTL_IB_PIECES_MAX pieces: then they are larger. The
+ * result
+ * is the same if the region is extended to whole pages. */
 static uint8_t region_plan(uintptr_t base, size_t size, uint64_t piece_max)
 {
     uint8_t shift = PAGE_SHIFT;
@@ -51,8 +52,8 @@ static uint8_t region_plan(uintptr_t base, size_t size, uint64_t piece_max)
     return shift;
 }
 
-/* Registers all pieces, with `access` as of btl_ib_rdma_ops_t.expose(). Returns NULL, and the
- * device's errno in *error, if that fails. */
+/* Registers all pieces of a region; `access` as for btl_ib_rdma_ops_t.expose(). If that fails
+ * returns NULL, and *error is the device's errno. */
 static btl_ib_device_region_t *device_region_new(btl_ib_transport_t *transport, void *base,
                                                  size_t size, unsigned access, uint8_t shift,
                                                  int *error)
@@ -89,20 +90,20 @@ static btl_ib_device_region_t *device_region_new(btl_ib_transport_t *transport, 
 /* ---- cache ---- */
 
 /*
- * The rcache evicts with its own lock held; and memory is freed, of which the rcache hears, with
- * our lock held. So an eviction is only recorded (`evicted`), and withdrawn from the device soon
- * after.
+ * The rcache evicts with its own lock held. Memory may be unmapped, which makes the rcache take its
+ * lock, while ours is held. So on_evict() must not take our lock: it only records the region
+ * (`evicted`), which is withdrawn from the device soon after.
  */
 
-/* Bytes of the smallest piece that a region is cut into because the device refuses: smaller ones it
- * refuses for other reasons. */
+/* Bytes of the smallest piece to be tried when the device refuses larger ones: if it refuses this,
+ * size is not the reason. */
 static const uint64_t PIECE_MIN = 1 << 20;
 
 static_assert((int) MCA_BTL_REG_FLAG_LOCAL_WRITE == (int) MCA_RCACHE_ACCESS_LOCAL_WRITE
                   && (int) MCA_BTL_REG_FLAG_REMOTE_READ == (int) MCA_RCACHE_ACCESS_REMOTE_READ
                   && (int) MCA_BTL_REG_FLAG_REMOTE_WRITE == (int) MCA_RCACHE_ACCESS_REMOTE_WRITE
                   && (int) MCA_BTL_REG_FLAG_REMOTE_ATOMIC == (int) MCA_RCACHE_ACCESS_REMOTE_ATOMIC,
-              "what a BTL is asked for and what the rcache compares are the same bits");
+              "flags of register_mem and of the rcache are the same bits");
 
 struct btl_ib_registration {
     mca_rcache_base_registration_t super; /* first: the rcache casts */
@@ -141,8 +142,8 @@ static uint32_t access_of(int32_t flags)
            | ((flags & MCA_RCACHE_ACCESS_LOCAL_WRITE) != 0 ? BTL_IB_RDMA_READ_INTO : 0);
 }
 
-/* Registers memory with the device, without the lock: gigabytes take seconds, in which peers want
- * answers. Returns NULL if that fails; the device's errno is in cache->refused then. */
+/* Registers memory with the device, without the lock, as gigabytes take seconds, in which peers
+ * want answers. Sets cache->refused. Returns NULL if it fails. */
 static btl_ib_device_region_t *expose_region(btl_ib_registration_cache_t *cache, void *base,
                                              size_t size, int32_t flags)
 {
@@ -168,9 +169,10 @@ static btl_ib_device_region_t *expose_region(btl_ib_registration_cache_t *cache,
     return region;
 }
 
-/* Registers for the rcache. If there is no room this is not OUT_OF_RESOURCE, for which the rcache
- * would evict by itself: evictions could then not be counted apart from memory that is gone (Open
- * MPI 5.0 marks both as invalid). */
+/* Registers memory for the rcache. If there is no room returns TEMP_OUT_OF_RESOURCE: after
+ * OUT_OF_RESOURCE the rcache would evict by itself, and evictions could not be told from memory
+ * that
+ * is gone, to count them (Open MPI 5.0 marks both as invalid). */
 static int on_register(void *context, void *base, size_t size,
                        mca_rcache_base_registration_t *registration)
 {
@@ -189,6 +191,7 @@ static int on_register(void *context, void *base, size_t size,
     return OPAL_SUCCESS;
 }
 
+/* Records a region that leaves the rcache, for whatever reason. */
 static int on_evict(void *context, mca_rcache_base_registration_t *registration)
 {
     btl_ib_registration_cache_t *cache = context;
@@ -270,8 +273,8 @@ void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache)
 
 /* ---- requests ---- */
 
-/* Logs that processors copy this memory, for the reason `why`: once for each reason at level 1,
- * later at 10. Returns NULL, the answer to the request. */
+/* Counts and logs a request that gets nothing, for the reason `why`: the first one for each reason
+ * at level 1, later ones at 10. Returns NULL, the answer to the request. */
 static btl_ib_registration_t *reject_request(btl_ib_registration_cache_t *cache, size_t size,
                                              btl_ib_rejection_t why)
 {
@@ -303,14 +306,14 @@ static btl_ib_registration_t *reject_request(btl_ib_registration_cache_t *cache,
     return NULL;
 }
 
-/* Chooses smaller pieces, as the device refused so many bytes. Returns whether there are any to be
- * tried. The device is asked for no larger ones any more, unless a region would have too many. */
+/* Lowers cache->piece_max after the device refused a region. Returns whether the region may be
+ * tried again: the device refused it, and the pieces are neither too small nor too many. */
 static bool cut_smaller(btl_ib_registration_cache_t *cache, const void *base, size_t size)
 {
     const uint8_t shift = region_plan((uintptr_t) base, size, cache->piece_max);
     uint64_t piece = shift != 0 ? UINT64_C(1) << (shift - 1) : PIECE_MIN;
 
-    while (shift == 0 && piece * 4 <= size) { /* the largest that fits twice */
+    while (shift == 0 && piece * 4 <= size) { /* the largest power of two of at most half of it */
         piece *= 2;
     }
     if (cache->refused == 0 || piece < PIECE_MIN || piece * 2 > size
@@ -323,7 +326,8 @@ static bool cut_smaller(btl_ib_registration_cache_t *cache, const void *base, si
     return true;
 }
 
-/* True if btl_ib_pin_max_region allows a region, whole or in pieces, wherever it begins. */
+/* True if btl_ib_pin_max_region allows a region of that size, whole or in pieces, at any
+ * address. */
 static bool region_allowed(const btl_ib_registration_cache_t *cache, size_t size)
 {
     const uint64_t most = cache->region_max;
@@ -336,7 +340,7 @@ static bool region_allowed(const btl_ib_registration_cache_t *cache, size_t size
            || (UINT64_C(1) << shift <= most && size <= (BTL_IB_PIECES_MAX - UINT64_C(1)) << shift);
 }
 
-/* Evicts the registration that was not used for longest. Returns whether one was unused. */
+/* Evicts the registration that has been unused for longest. Returns false if all are in use. */
 static bool evict_one(btl_ib_registration_cache_t *cache)
 {
     if (!cache->rcache->rcache_evict(cache->rcache)) {
@@ -349,8 +353,8 @@ static bool evict_one(btl_ib_registration_cache_t *cache)
     return true;
 }
 
-/* Makes room. The limits are for all devices together, each of which has a cache: this cache evicts
- * first, then another. Returns whether one did. Called without the lock. */
+/* Evicts a registration of this cache; or, if all of its are in use, of another one, as the limits
+ * are common. Returns whether one was evicted. Called without the lock. */
 static bool make_room(btl_ib_registration_cache_t *cache)
 {
     if (evict_one(cache)) {
@@ -379,7 +383,7 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
     if (!region_allowed(cache, size)) {
         return reject_request(cache, size, BTL_IB_REJECTED_REGION);
     }
-    if (size > cache->limit->max) { /* make_room() would evict everything for nothing */
+    if (size > cache->limit->max) { /* else make_room() would evict everything for nothing */
         return reject_request(cache, size, BTL_IB_REJECTED_LIMIT);
     }
     cache->refused = 0;

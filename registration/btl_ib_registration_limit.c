@@ -61,7 +61,7 @@ void btl_ib_registration_limit_init(btl_ib_registration_limit_t *limit, const ch
         .lockable = host->lockable,
     };
     btl_ib_list_init(&limit->caches);
-    (void) btl_ib_registration_limit_parse(text, host, &limit->max); /* it was checked */
+    (void) btl_ib_registration_limit_parse(text, host, &limit->max); /* the text was checked */
 }
 
 void btl_ib_registration_limit_found(btl_ib_registration_limit_t *limit, uint64_t found)
@@ -91,12 +91,13 @@ bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint6
 /* ---- probe ---- */
 
 enum {
-    TRIES = 1024, /* registrations of the first size, at most */
-    /* Registrations in all: a size that is refused is followed by half of it. */
-    TRIES_MAX = 1 << 16,
+    TRIES = 1024,        /* registrations, if none is refused */
+    TRIES_MAX = 1 << 16, /* registrations in all; after a refusal the size is halved */
     STEP_MIN = 16 << 20, /* bytes of the first size, at least */
 };
 
+/* Registers `memory`, of `step` bytes, again and again; after a refusal half as much of it. Returns
+ * how many bytes were registered; all are withdrawn. */
 static uint64_t probe_device(btl_ib_transport_t *transport, uint64_t wanted, void *memory,
                              uint64_t step, uint64_t page)
 {
@@ -147,7 +148,7 @@ uint64_t btl_ib_pin_probe_once(btl_ib_transport_t *transport, uint64_t wanted, c
     char text[32] = "";
     uint64_t found;
 
-    /* The lock ends with the process that has it, whatever becomes of that. */
+    /* The kernel releases the lock when its holder ends, in any way. */
     if (fd < 0 || flock(fd, LOCK_EX) != 0) {
         found = pin_probe(transport, wanted);
     } else if (pread(fd, text, sizeof(text) - 1, 0) <= 0 || sscanf(text, "%" SCNu64, &found) != 1) {

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Limits of the memory that a process may register with devices: its share of a limit for all
- * processes of a host, and how much the kernel lets it pin. */
+/* Limits the memory that a process registers with devices, to its share of a limit for all
+ * processes of a host, and to what the kernel lets it pin. */
 
 #ifndef BTL_IB_REGISTRATION_LIMIT_H
 #define BTL_IB_REGISTRATION_LIMIT_H
@@ -18,31 +18,34 @@
 /* ---- limit ---- */
 
 /*
- * The limit is on the memory that a process keeps registered with devices (btl_ib_max_pinned), and
- * on the number of regions (btl_ib_pin_max_regions). No OPAL in here, so that it can be tested by
- * itself. The functions that change the count are called with the component's lock held.
+ * The limit is on the bytes that a process has registered with devices (btl_ib_max_pinned), and on
+ * the number of regions (btl_ib_pin_max_regions), of all modules together. Functions that change
+ * the
+ * counts are called with the component's lock held. No OPAL in here, so that it can be tested by
+ * itself.
  */
 
-/* The host's memory, and who shares it. */
+/* The host's memory, and how many processes share it. */
 typedef struct btl_ib_registration_host {
-    uint64_t memory;    /* bytes of the host */
-    uint64_t lockable;  /* bytes that this process may lock, UINT64_MAX: any number */
+    uint64_t memory; /* bytes of the host */
+    uint64_t
+        lockable; /* bytes that this process may lock (RLIMIT_MEMLOCK); UINT64_MAX: any number */
     uint32_t processes; /* of the job on this host, at least 1 */
 } btl_ib_registration_host_t;
 
 /* Reasons why memory is not registered. */
 typedef enum btl_ib_rejection {
-    BTL_IB_REJECTED_REGION, /* btl_ib_pin_max_region does not allow its region */
+    BTL_IB_REJECTED_REGION, /* btl_ib_pin_max_region does not allow so large a region */
     BTL_IB_REJECTED_LIMIT,  /* btl_ib_max_pinned or btl_ib_pin_max_regions is reached */
-    BTL_IB_REJECTED_DEVICE,
+    BTL_IB_REJECTED_DEVICE, /* the device refuses */
 } btl_ib_rejection_t;
 
-/* Registered by all modules of a process. */
+/* The limit, and what all modules of the process have registered. */
 typedef struct btl_ib_registration_limit {
     uint64_t bytes;       /* registered now */
-    uint64_t max;         /* as btl_ib_max_pinned says */
-    uint64_t regions;     /* registered now */
-    uint64_t regions_max; /* as btl_ib_pin_max_regions says */
+    uint64_t max;         /* bytes, from btl_ib_max_pinned */
+    uint64_t regions;     /* registered now; a piece counts as one */
+    uint64_t regions_max; /* from btl_ib_pin_max_regions */
     uint32_t processes;   /* of the job on this host */
     uint64_t lockable;    /* bytes that the system lets the process lock, as far as known */
     uint32_t told;        /* bits: btl_ib_rejection_t that were logged at level 1 */
@@ -50,26 +53,25 @@ typedef struct btl_ib_registration_limit {
 } btl_ib_registration_limit_t;
 
 /*
- * Computes the bytes that a process may register: an equal share of what all processes of the host
- * may together. `text` is that sum: a number of bytes (0 to 2^64 - 1, also with a unit, see
- * btl_ib_param_parse.h), or a part of the host's memory, as "50%" (0% to 100%) or "0.5" (0.0 to
- * 1.0). Never more than the process may lock. Returns NULL; or what is wrong with `text`, a
- * literal, and *bytes is unchanged.
+ * Computes the bytes that a process may register: its equal share of what all processes of the host
+ * may register together, but no more than it may lock. `text` is the sum for the host: bytes, or a
+ * share of the host's memory (btl_ib_value_bytes_or_share()). Returns NULL; or what is wrong with
+ * `text`, a literal, and *bytes is unchanged.
  */
 const char *btl_ib_registration_limit_parse(const char *text,
                                             const btl_ib_registration_host_t *host,
                                             uint64_t *bytes);
 
-/* Initializes the limit: nothing is registered; up to as many bytes may be as `text` says, or none
- * if that is wrong, in at most `regions_max` regions (0: any number). */
+/* Initializes the limit, with nothing registered. `text` as for btl_ib_registration_limit_parse();
+ * if it is wrong no bytes may be registered. `regions_max` 0: any number of regions. */
 void btl_ib_registration_limit_init(btl_ib_registration_limit_t *limit, const char *text,
                                     const btl_ib_registration_host_t *host, uint64_t regions_max);
 
-/* Describes this host, as its system tells. */
+/* Describes this host, with `processes` of the job on it. */
 btl_ib_registration_host_t btl_ib_registration_host(uint32_t processes);
 
 /* Returns how many bytes btl_ib_pin_probe_once() is to try: as many as all processes of the host
- * may register together, if one may lock as much. */
+ * may register together, but no more than one process may lock. */
 static inline uint64_t btl_ib_registration_limit_wanted(const btl_ib_registration_limit_t *limit)
 {
     const uint64_t most = limit->lockable;
@@ -77,16 +79,16 @@ static inline uint64_t btl_ib_registration_limit_wanted(const btl_ib_registratio
     return limit->max > most / limit->processes ? most : limit->max * limit->processes;
 }
 
-/* Notes how many bytes the probe found. If that is less than all wanted together each has an equal
- * share of it. */
+/* Notes how many bytes the probe found. If that is less than it tried, lowers the limit: to an
+ * equal share of it, if what it tried was for all processes of the host. */
 void btl_ib_registration_limit_found(btl_ib_registration_limit_t *limit, uint64_t found);
 
-/* Counts bytes and regions that are to be registered, if that is within the limits. Returns whether
- * it is. */
+/* Counts bytes and regions that are about to be registered, and returns true; or returns false if
+ * they would exceed a limit. */
 bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint64_t bytes,
                                        uint32_t regions);
 
-/* Uncounts bytes and regions that are not registered any more. */
+/* Subtracts bytes and regions that are not registered any more. */
 static inline void btl_ib_registration_limit_release(btl_ib_registration_limit_t *limit,
                                                      uint64_t bytes, uint32_t regions)
 {
@@ -94,8 +96,8 @@ static inline void btl_ib_registration_limit_release(btl_ib_registration_limit_t
     limit->regions -= regions;
 }
 
-/* Notes that memory was not registered. Returns whether that is to be logged at level 1, as it is
- * the first time for each reason. */
+/* Notes that memory was not registered. Returns true if that is to be logged at level 1: the first
+ * time for each reason. */
 static inline bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit,
                                                       btl_ib_rejection_t why)
 {
@@ -109,11 +111,12 @@ static inline bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_
 /* ---- probe ---- */
 
 /*
- * Finds by trying how many bytes, up to `wanted`, a device can really register (btl_ib_pin_probe):
- * the same memory is registered again and again, which counts each time against what the process
- * may lock and takes room in the device's tables, but none of the host's memory. One of the
- * processes of a host that name the file `path`, and want as much, probes while the others wait,
- * and leaves the result there. A process that cannot open the file (NULL: there is none) probes by
+ * Returns how many bytes, up to `wanted`, a device can really register (btl_ib_pin_probe). Finds it
+ * by registering the same memory again and again: each time that counts against what the process
+ * may
+ * lock, and takes room in the device's tables, but no further memory of the host. Of all processes
+ * of a host that pass the same `path` one probes while the others wait, and leaves the result in
+ * that file; all have to want the same. A process that cannot open the file (or NULL) probes
  * itself.
  */
 uint64_t btl_ib_pin_probe_once(btl_ib_transport_t *transport, uint64_t wanted, const char *path);

@@ -20,21 +20,21 @@
 /* ---- file ---- */
 
 /*
- * The file of btl_ib_connectivity_map: what is known of each pair of rails, one a line, as
+ * The file of btl_ib_connectivity_map has a line for each pair of rails, as
  * docs/guide/connectivity.md says. ib_connectivity reads it.
  */
 
-/* To be raised when a column changes its meaning or goes. */
+/* Raise it when a column changes its meaning or is removed. */
 #define FORMAT_VERSION 1
 
 /* Returns one word, a literal:
- *   ok          both found each other, and the largest datagrams get there
- *   mtu         smaller datagrams get there only
- *   one-way     the peer is heard, but what is sent from here does not get there
- *   no-answer   nothing that the peer sends comes here
- *   refused     its host says that nobody is there, or a firewall does
- *   unfinished  it answers, but sizes were not found in time
- *   no-path     there is no connection: the reason is told at the end of the line
+ *   ok          both sides reach each other, and the largest datagrams arrive
+ *   mtu         only smaller datagrams arrive
+ *   one-way     what the peer sends arrives here, but what is sent from here does not arrive there
+ *   no-answer   nothing that the peer sends arrives here
+ *   refused     the peer's host, or a firewall, says that nobody is there
+ *   unfinished  the peer answers, but the largest size was not found in time
+ *   no-path     there is no connection; the reason is at the end of the line
  */
 static const char *verdict_of(const btl_ib_pair_info_t *pair)
 {
@@ -88,7 +88,7 @@ static void put_pair(FILE *out, const btl_ib_pair_info_t *pair)
             verdict_of(pair), sent, came, most, rtt, note[0] != '\0' ? "  " : "", note);
 }
 
-/* Writes the map. `complete`: nothing more is to be found. */
+/* Writes the map. `complete`: all was found in time. */
 static void put_all(FILE *out, const btl_ib_connectivity_t *map, bool complete)
 {
     const btl_ib_connectivity_config_t *config = &map->config;
@@ -109,7 +109,7 @@ static void put_all(FILE *out, const btl_ib_connectivity_t *map, bool complete)
     }
 }
 
-/* Makes the file anew. Returns 0 or an errno. */
+/* Replaces the file by a new one. Returns 0 or an errno. */
 static int file_write(const btl_ib_connectivity_t *map, bool complete)
 {
     int error;
@@ -124,13 +124,13 @@ static int file_write(const btl_ib_connectivity_t *map, bool complete)
 
 enum {
     PAUSE = 50,           /* us between two turns that received nothing */
-    LOOK_EACH = 1000,     /* us between two looks at all pairs */
-    PEERS_TIME = 1000000, /* us after ours were found that the peers' probes may take to come */
+    CHECK_EACH = 1000,    /* us between two checks of all pairs */
+    PEERS_TIME = 1000000, /* us to wait for the peers' probes after ours were all answered */
 };
 
 /* ---- pairs ---- */
 
-/* Adds a pair, with what all have in common. NULL: memory is short. */
+/* Adds a pair without rails. Returns NULL if memory is short. */
 static btl_ib_pair_info_t *add_pair(btl_ib_connectivity_t *map, uint64_t name, const char *host)
 {
     const uint32_t room = map->room == 0 ? 64 : 2 * map->room;
@@ -165,9 +165,9 @@ static btl_ib_conn_t *conn_of(const btl_ib_connectivity_t *map, const btl_ib_pai
                : btl_ib_conn_find(map->config.engine, pair->rail, pair->name, pair->remote_rail);
 }
 
-/* Takes over what a peer's connection knows, as long as there is one. */
-static void take_over(btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
-                      const btl_ib_conn_t *conn)
+/* Updates a pair by what its connection knows. */
+static void update_pair(btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
+                        const btl_ib_conn_t *conn)
 {
     const btl_ib_pair_info_t before = *pair;
 
@@ -176,13 +176,13 @@ static void take_over(btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
                     || verdict_of(&before) != verdict_of(pair);
 }
 
-static void take_over_all(btl_ib_connectivity_t *map)
+static void update_all(btl_ib_connectivity_t *map)
 {
     for (uint32_t i = 0; i < map->count; ++i) {
         const btl_ib_conn_t *conn = conn_of(map, &map->pairs[i]);
 
         if (conn != NULL) {
-            take_over(map, &map->pairs[i], conn);
+            update_pair(map, &map->pairs[i], conn);
         }
     }
 }
@@ -212,7 +212,7 @@ static void describe_pair(const btl_ib_connectivity_t *map, btl_ib_pair_info_t *
     }
 }
 
-/* Makes a peer's connection if there is none, and has it checked. */
+/* Makes a pair's connection if there is none, and has the engine check its path. */
 static void contact_pair(btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
                          const btl_ib_modex_t *peer)
 {
@@ -228,7 +228,7 @@ static void contact_pair(btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
     describe_pair(map, pair, rc == 0 ? conn : NULL, peer);
     if (rc == 0) {
         btl_ib_conn_check_path(conn, btl_ib_now());
-        take_over(map, pair, conn);
+        update_pair(map, pair, conn);
     } else {
         snprintf(pair->why, sizeof(pair->why), "%s", strerror(-rc));
     }
@@ -275,8 +275,8 @@ static bool contact_peer(btl_ib_connectivity_t *map, uint32_t rank)
 
 /* ---- waiting ---- */
 
-/* True if answers of any pair are still to come, or a peer's probes, until *peers_until; after the
- * last answer that is PEERS_TIME more. */
+/* True while there is something to wait for: answers for any pair; or, for PEERS_TIME after the
+ * last answer (until *peers_until, which is set here), a peer's probes. */
 static bool find_open(const btl_ib_connectivity_t *map, uint64_t now, uint64_t *peers_until)
 {
     bool peers = false;
@@ -293,23 +293,23 @@ static bool find_open(const btl_ib_connectivity_t *map, uint64_t now, uint64_t *
     return peers && now < *peers_until;
 }
 
-/* Waits in turns as the progress thread makes them: the caller holds locks of Open MPI, so nothing
- * may be delivered here. Returns whether all was found. */
+/* Waits for answers, in turns without callbacks, as the caller holds locks of Open MPI. Returns
+ * whether all was found in time. */
 static bool wait_for_answers(btl_ib_connectivity_t *map)
 {
     const btl_ib_connectivity_config_t *config = &map->config;
     uint64_t now = btl_ib_now();
     uint64_t peers_until = now + PEERS_TIME;
-    uint64_t look_at = now;
+    uint64_t check_at = now;
     bool open = true;
 
     while (open && now - map->started < config->timeout) {
         btl_ib_biased_lock_acquire(config->lock);
         const int received = btl_ib_engine_async_progress(config->engine, now, config->burst);
-        if (now >= look_at) {
-            take_over_all(map);
+        if (now >= check_at) {
+            update_all(map);
             open = find_open(map, now, &peers_until);
-            look_at = now + LOOK_EACH;
+            check_at = now + CHECK_EACH;
         }
         btl_ib_biased_lock_release(config->lock);
         if (received == 0) {
@@ -320,7 +320,7 @@ static bool wait_for_answers(btl_ib_connectivity_t *map)
     return !open;
 }
 
-/* Closes connections that nobody has adopted, and that did not work, or all. */
+/* Closes connections that add_procs has not adopted: those that do not work; or `all`. */
 static void close_own(const btl_ib_connectivity_t *map, bool all)
 {
     for (uint32_t i = 0; i < map->count; ++i) {
@@ -362,7 +362,7 @@ void btl_ib_connectivity_run(btl_ib_connectivity_t *map)
     }
     complete = wait_for_answers(map) && complete;
     btl_ib_biased_lock_acquire(config->lock);
-    take_over_all(map);
+    update_all(map);
     write_file(map, complete);
     close_own(map, false);
     btl_ib_biased_lock_release(config->lock);
@@ -384,7 +384,7 @@ void btl_ib_connectivity_note(btl_ib_connectivity_t *map, const btl_ib_conn_t *c
         btl_ib_pair_info_t *pair = &map->pairs[i];
 
         if (pair->name == btl_ib_conn_name(conn) && pair->rail == btl_ib_conn_rail(conn)) {
-            take_over(map, pair, conn);
+            update_pair(map, pair, conn);
         }
     }
 }
@@ -392,7 +392,7 @@ void btl_ib_connectivity_note(btl_ib_connectivity_t *map, const btl_ib_conn_t *c
 void btl_ib_connectivity_end(btl_ib_connectivity_t *map)
 {
     if (map->begun) {
-        take_over_all(map);
+        update_all(map);
         if (map->changed) {
             write_file(map, true);
         }

@@ -5,9 +5,10 @@
 
 /*
  * The file of btl_ib_trace begins with a description in JSON, padded to BTL_IB_TRACE_HEADER bytes,
- * the last eight of which count the events that were ever written. The events follow, in a ring:
- * when there is no room for more the oldest go. The file is mapped, so that a process that is
- * killed loses nothing. No OPAL in here: the simulator writes such files as well.
+ * whose last eight count all events that were ever written. The events follow, in a ring: when it
+ * is
+ * full, new events overwrite the oldest. The file is mapped, so that a process that is killed loses
+ * nothing. No OPAL in here: the simulator writes such files, too.
  */
 
 #ifndef BTL_IB_TRACE_FILE_H
@@ -17,7 +18,8 @@
 
 #include "btl_ib_trace_event.h"
 
-/* Bytes of mappings, which begin at pages of up to 64 KiB. */
+/* Bytes of the mapped header and of a mapped window of events. Mappings begin at page boundaries,
+ * and pages have up to 64 KiB. */
 #define BTL_IB_TRACE_HEADER 65536u
 #define BTL_IB_TRACE_WINDOW (1u << 20)
 /* Bytes of events in a file: a million events, a second or more of a stream of 1 GB/s. */
@@ -25,27 +27,28 @@
 
 /* The process that writes a file. */
 typedef struct btl_ib_trace_file_info {
-    const char *component; /* its version */
+    const char *component; /* version of the component */
     const char *host;
     uint32_t job;
     uint32_t rank;
     long pid;
-    uint64_t began;    /* the first moment, ns on the clock of the events */
-    uint64_t realtime; /* the first moment, ns since 1970; 0: there is no calendar */
+    uint64_t began;    /* the start, ns on the clock of the events */
+    uint64_t realtime; /* the start, ns since 1970; 0: not known (simulator) */
     uint64_t size_max; /* bytes of events, at least BTL_IB_TRACE_WINDOW */
 } btl_ib_trace_file_info_t;
 
 typedef struct btl_ib_trace_file btl_ib_trace_file_t;
 
-/* Creates the file. Returns NULL and *error, an errno, if that is not possible. */
+/* Creates the file. Returns NULL if that fails; then *error is the errno. */
 btl_ib_trace_file_t *btl_ib_trace_file_open(const char *name, const btl_ib_trace_file_info_t *info,
                                             int *error);
 
-/* Adds an event, with the time in ns. After an error (no space) events are only counted. */
+/* Adds an event; `time` in ns. After an error (no space) events are only counted. */
 void btl_ib_trace_file_add(btl_ib_trace_file_t *file, const btl_ib_trace_event_t *event,
                            uint64_t time);
 
-/* Closes the file. Returns 0 or the errno of the first error, after which events are missing. */
+/* Closes and frees the file. Returns 0; or the errno of the first error, from which on events are
+ * missing. */
 int btl_ib_trace_file_close(btl_ib_trace_file_t *file);
 
 #endif

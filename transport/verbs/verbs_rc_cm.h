@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Connections by rdma_cm: peers, requests of ours and of theirs, connections that open, fail and
- * break, and the device's events. */
+/* Makes and ends connections by rdma_cm: peers, requests of both sides, connections that open, fail
+ * and break, and the device's events. */
 
 #ifndef BTL_IB_VERBS_RC_CM_H
 #define BTL_IB_VERBS_RC_CM_H
@@ -21,70 +21,72 @@
 /* ---- when to connect again ---- */
 
 /*
- * The history of a channel's attempts and connections, from which follows when it may try to
+ * The history of a channel's attempts and connections. It decides when the channel may try to
  * connect again, and whether that is hopeless. Times are in us.
  */
 
 typedef struct btl_ib_rc_backoff {
-    uint32_t failures;    /* of our attempts in a row */
-    bool hopeless;        /* the last of them failed for a reason that does not just pass */
-    uint64_t wanted_at;   /* since when there is something to send, 0: the last connection opened */
-    uint32_t short_lives; /* connections that broke right after they had been opened, in a row */
+    uint32_t failures;    /* of our attempts, in a row */
+    bool hopeless;        /* the last attempt failed for a reason that does not pass by itself */
+    uint64_t wanted_at;   /* since when there is something to send; 0: the last connection opened */
+    uint32_t short_lives; /* connections, in a row, that broke right after they had opened */
     uint64_t retry_at;    /* the next attempt is not made before */
-    bool gave_up;         /* sends since the last connection were told that nobody can be reached */
+    bool gave_up;         /* EHOSTUNREACH was returned to sends since the last connection */
     uint32_t stalls; /* connections, in a row, that were given up before any request completed */
 } btl_ib_rc_backoff_t;
 
 /* ---- peers ---- */
 
 /*
- * Peers of an RC transport, by handle and by cookie, each with its channels and the events that are
- * to be reported. A peer that connects before it is added is "unknown": it has no address, and no
+ * The peers of an RC transport, by handle and by cookie. Each has channels, and events that are to
+ * be reported. A peer that connects before it is added is "unknown": it has no address and no
  * users.
  */
 
-/* A queue of a peer, for as long as the peer is known. */
+/* A channel to a peer. It outlives connections, and exists as long as the peer. */
 typedef struct btl_ib_rc_channel {
     btl_ib_rc_conn_t *conn; /* NULL: not connected */
-    uint32_t peer_attempt;  /* the peer's requests up to this one are void */
+    uint32_t peer_attempt;  /* requests of the peer with this number or less are void */
     btl_ib_rc_backoff_t backoff;
 } btl_ib_rc_channel_t;
 
 typedef struct btl_ib_rc_peer {
     btl_ib_rc_address_t addr;
     uint32_t index;              /* the handle */
-    uint32_t users;              /* added less removed */
-    uint32_t conns;              /* not closed */
-    struct btl_ib_rc_peer *next; /* of the same bucket */
+    uint32_t users;              /* addr_add() calls less addr_remove() calls; 0: unknown */
+    uint32_t conns;              /* connections that are not closed */
+    struct btl_ib_rc_peer *next; /* in a bucket */
     struct btl_ib_rc_peer *next_pending;
-    bool pending;           /* events are to be made of `broken` or `refused` */
-    bool broken;            /* a connection was lost that had been open */
-    int refused;            /* errno, 0: not */
+    bool pending;           /* `broken` or `refused` is to become an event */
+    bool broken;            /* a connection that had been open was lost */
+    int refused;            /* errno of an attempt; 0: none failed */
     uint8_t mtu_most;       /* enum ibv_mtu: larger packets seem to get lost; 0: none do */
-    uint32_t unanswered;    /* connections that ended for want of an answer, in a row */
-    uint64_t unanswered_at; /* the last of them, us */
+    uint32_t unanswered;    /* connections, in a row, that broke as nothing was answered */
+    uint64_t unanswered_at; /* us: when the last of them broke */
     btl_ib_rc_channel_t channel[BTL_IB_RC_CHANNELS];
 } btl_ib_rc_peer_t;
 
 typedef struct btl_ib_rc_peers {
     btl_ib_rc_conns_t *conns;
-    btl_ib_rc_peer_t **peer; /* by handle, NULL: free */
-    uint32_t room;           /* a power of two; that many buckets */
-    uint32_t count;          /* in use */
-    uint32_t free;           /* none is free below it */
-    btl_ib_rc_peer_t **bucket;
-    uint32_t unknown; /* with no users */
-    btl_ib_rc_peer_t *pending;
+    btl_ib_rc_peer_t **peer;   /* by handle; NULL: free */
+    uint32_t room;             /* places of `peer`, a power of two; as many buckets */
+    uint32_t count;            /* places in use */
+    uint32_t free;             /* no place below this one is free */
+    btl_ib_rc_peer_t **bucket; /* by cookie */
+    uint32_t unknown;          /* number of peers without users */
+    btl_ib_rc_peer_t *pending; /* the first of a list */
 } btl_ib_rc_peers_t;
 
-/* Adds and removes a user of a peer. A peer without users loses its connections, and goes. Add
- * returns NULL if memory is short. */
+/* Adds a user to a peer, which may be new. Returns NULL if memory is short. */
 btl_ib_rc_peer_t *btl_ib_rc_peer_add(btl_ib_rc_peers_t *peers, const btl_ib_rc_address_t *addr);
+
+/* Removes a user of a peer. With the last user the peer's connections are closed, and it is
+ * freed. */
 void btl_ib_rc_peer_remove(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer);
 
 void btl_ib_rc_peers_free(btl_ib_rc_peers_t *peers);
 
-/* Returns the handle that received datagrams name. */
+/* Returns the peer's handle, for events; BTL_IB_ADDR_UNKNOWN: the peer was not added yet. */
 static inline btl_ib_addr_t btl_ib_rc_peer_handle(const btl_ib_rc_peer_t *peer)
 {
     return peer->users > 0 ? peer->index : BTL_IB_ADDR_UNKNOWN;
@@ -92,8 +94,8 @@ static inline btl_ib_addr_t btl_ib_rc_peer_handle(const btl_ib_rc_peer_t *peer)
 
 /* ---- connections ---- */
 
-/* Closes all connections; or only those for operations on memory, so that the end of each operation
- * is reported. */
+/* Closes all connections; with `rdma_only` those for operations on memory, so that the end of each
+ * operation is reported. */
 void btl_ib_rc_peers_close_all(btl_ib_rc_peers_t *peers, bool rdma_only);
 
 /* Ends all operations with a peer; they make no events. */
@@ -101,33 +103,33 @@ void btl_ib_rc_peer_cancel_rdma(btl_ib_rc_peers_t *peers, const btl_ib_rc_peer_t
 
 /* ---- events ---- */
 
-/* Makes the events of pending peers. Returns how many. */
+/* Makes events of pending peers, at most `max`. Returns how many. */
 int btl_ib_rc_peers_report(btl_ib_rc_peers_t *peers, btl_ib_event_t *events, int max);
 
 /* ---- the transport ---- */
 
-/* An RC transport as a whole: its parts, each of which is written by the file of that name only. */
+/* An RC transport as a whole. Each part is changed by the file of its name only. */
 
 /* Owned by verbs_rc_cm.c. */
 typedef struct btl_ib_rc_cm {
     struct rdma_event_channel *events;
     struct rdma_cm_id *listener;
-    uint32_t polls;     /* left before its events are read */
-    uint64_t last_tick; /* ns of the coarse clock when they were read last */
+    uint32_t polls;     /* polls until its events are read */
+    uint64_t last_tick; /* ns of the coarse clock: when its events were last read */
 } btl_ib_rc_cm_t;
 
 /* Owned by verbs_rc_watch.c. */
 typedef struct btl_ib_rc_watch {
-    uint64_t looked_at; /* us, of poll()'s clock */
+    uint64_t looked_at; /* us: the last look, by the time that poll() gets */
 } btl_ib_rc_watch_t;
 
-/* Datagrams of a batch that go by eager RDMA, at most: it saves completions, which longer batches
- * share anyway. */
+/* Of a batch at most this many datagrams go by eager RDMA. It saves completions, but the datagrams
+ * of longer batches share completions anyway. */
 enum { BTL_IB_RC_EAGER_BATCH = 4 };
 
 /* Owned by verbs_rc.c. */
 typedef struct btl_ib_rc_traffic {
-    uint32_t full_polls; /* polls with events, since the connection manager was polled */
+    uint32_t full_polls; /* polls with events since the connection manager was last polled */
     /* Slots that datagrams by eager RDMA write, until they are posted. */
     uint64_t staged[BTL_IB_RC_EAGER_BATCH][BTL_IB_RC_EAGER_SLOT / sizeof(uint64_t)];
     struct ibv_sge pieces[BTL_IB_RC_EAGER_BATCH][2]; /* of those that the device fetches */
@@ -158,20 +160,21 @@ static inline btl_ib_rc_t *btl_ib_rc_of(btl_ib_transport_t *t)
 
 /*
  * Asynchronous events of a device (ibv_get_async_event(3)). rdma_cm opens each device once for a
- * process, so all transports on one device have one stream of events, and the one that reads it
- * hands each event to all of them. (Events that another user of rdma_cm in the process reads are
- * lost to us.)
+ * process, so all transports on a device share one stream of events. The transport that reads an
+ * event hands it to all of them. (Events that another user of rdma_cm in the process reads are lost
+ * to us.)
  */
 
-/* Enters and removes a transport that gets events. One that did not join may leave. */
+/* Enters a transport to get events, and removes it. A transport that did not join may leave. */
 void btl_ib_rc_events_join(btl_ib_rc_t *rc);
 void btl_ib_rc_events_leave(btl_ib_rc_t *rc);
 
 /* ---- the connection manager ---- */
 
 /*
- * The connection manager: where peers can ask for connections, and the events of rdma_cm, alike on
- * InfiniBand, RoCE and iWARP.
+ * The connection manager listens for requests of peers, and handles the events of rdma_cm. It is
+ * the
+ * same on InfiniBand, RoCE and iWARP.
  *
  *      a side that has something to send            the other
  *      RESOLVING  address
@@ -180,32 +183,34 @@ void btl_ib_rc_events_leave(btl_ib_rc_t *rc);
  *      OPEN       <-------------------- reply       ACCEPTED
  *                 empty first message ---------->   OPEN
  *
- * The first message is there for iWARP, where the side that accepted must not be the first to send
- * (RFC 6581); it does no harm elsewhere.
+ * The first message is for iWARP, where the side that accepted must not send first (RFC 6581); it
+ * does no harm elsewhere.
  *
- * Both at once: each request names both sides by their cookies. A side that has a request of its
- * own on its way when one comes in rejects it if its cookie is the smaller one (CROSSING), else
- * gives up its own and accepts. Requests are numbered (`attempt`), and a reply says which of its
- * sender's are void: one that was given up, and comes late, is told from the next one.
+ * If both sides ask at once: each request names both sides by their cookies. A side that gets a
+ * request while its own is under way rejects that (CROSSING) if its own cookie is the smaller one;
+ * else it gives up its own request and accepts. Requests are numbered (`attempt`), and a reply says
+ * which requests of its sender are void, so that one that was given up and arrives late is not
+ * taken
+ * for a newer one.
  */
 
-/* Listens at rc->self, whose port it sets, by the device of that name. Returns 0 or a negative
- * errno after logging why; close follows in either case. */
+/* Listens at rc->self on the device of that name, and sets the port of rc->self. Returns 0, or a
+ * negative errno after logging why. The caller calls btl_ib_rc_cm_close() in any case. */
 int btl_ib_rc_cm_open(btl_ib_rc_t *rc, const char *device, const btl_ib_open_params_t *params);
 void btl_ib_rc_cm_close(btl_ib_rc_t *rc);
 
-/* Handles the events of rdma_cm and of the device, if it is time to. Returns true if it did, and
- * the port is up. */
+/* Handles the events of rdma_cm and of the device, if that is due. Returns true if it was, and the
+ * port is up. */
 bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc);
 
 /* ---- requests of ours ---- */
 
-/* Asks for a connection of a channel that has no open one, unless it is too soon. Returns EAGAIN,
+/* Asks for a connection of a channel that has no open one, unless that is too soon. Returns EAGAIN;
  * or EHOSTUNREACH if it is hopeless. */
 int btl_ib_rc_cm_connect(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel);
 
-/* Returns the open connection of a channel, or NULL after asking for one; *error says why not, as
- * btl_ib_rc_cm_connect() does. */
+/* Returns the open connection of a channel. If there is none, asks for one and returns NULL; *error
+ * as returned by btl_ib_rc_cm_connect(). */
 static inline btl_ib_rc_conn_t *btl_ib_rc_cm_conn(btl_ib_rc_t *rc, btl_ib_addr_t to,
                                                   uint8_t channel, int *error)
 {
@@ -226,30 +231,31 @@ static inline btl_ib_rc_conn_t *btl_ib_rc_cm_conn(btl_ib_rc_t *rc, btl_ib_addr_t
 void btl_ib_rc_cm_opened(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *how);
 
 /*
- * Closes a connection that broke, and reports what was sent as perhaps lost. While the port is down
- * that waits until it is up again: soft-RoCE's connection manager never sends again after it had to
- * disconnect while its interface was down.
+ * Closes a connection that broke, and reports that what was sent may be lost. If the port is down
+ * waits until it is up again: soft-RoCE's connection manager never sends again if it has to
+ * disconnect while its interface is down.
  */
 void btl_ib_rc_cm_broke(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *why);
 
-/* Closes a connection that nobody uses, as both sides have agreed (verbs_rc_idle.h). */
+/* Closes an unused connection, after both sides have agreed (verbs_rc_idle.h). */
 void btl_ib_rc_cm_close_idle(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn);
 
-/* Opens a connection again that this side had agreed to have closed. */
+/* Makes a connection OPEN again that this side had agreed to close (AGREED). */
 void btl_ib_rc_cm_resume(btl_ib_rc_conn_t *conn);
 
 /*
- * Notes that an open connection is about to break because the peer's device answered none of its
- * retransmissions. If that happens again within a minute, though the peer can be connected to, the
- * path may carry packets of less than the ports' MTU (a switch): they are smaller from then on,
- * down to the 1024 bytes that fit any Ethernet.
+ * Notes that an open connection is about to break because the peer's device answered no
+ * retransmission. If that happens again within a minute, though the peer can be connected to, a
+ * switch on the path may not carry packets of the ports' MTU. So packets are made smaller from then
+ * on, down to 1024 bytes, which fit any Ethernet.
  */
 void btl_ib_rc_cm_unanswered(btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn);
 
-/* Gives up a connection that does not end what it has under way (`what`), as if it had broken. If
- * it was for operations on memory, the one before it was given up, too, and neither ended anything,
- * the next one is made after a minute; that time doubles. Meanwhile operations are told that the
- * peer cannot be reached. */
+/* Gives up a connection that stands still, as if it had broken; `what` it has under way is for the
+ * log. If this is the second such connection for operations on memory in a row by which nothing
+ * completed, the next one is made only after a minute, which doubles each time; meanwhile
+ * operations
+ * get EHOSTUNREACH. */
 void btl_ib_rc_cm_stalled(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what);
 
 #endif

@@ -4,20 +4,25 @@
  */
 
 /*
- * Operations on memory that a connection's device does: writes, reads and atomics. They have a
- * channel of their own, so that bulk does not stand before messages.
+ * Operations on memory by a connection's device: writes, reads and atomics. They have a channel,
+ * and
+ * so a connection, of their own, so that messages do not wait behind them.
  *
- * Each operation completes by itself, and all before it with it, as a queue pair works in order. A
- * write over iWARP is not yet placed when it completes (RFC 5040, 5.5: that says only that the
- * local memory is free again), nor is one to memory that the device may fill in any order. There a
- * read of the peer's credit word follows ("flush"): when it is back the writes before it are
- * placed. Reads and atomics are bounded by what the peer serves at once; where that is used up the
- * flush comes as soon as another read is over, for all writes until then.
+ * The completion of an operation completes all before it, too, as a queue pair works in order. But
+ * a
+ * write over iWARP may not be placed yet when it completes, which says only that the local memory
+ * is
+ * free (RFC 5040, 5.5); nor may a write to memory that the device fills in any order. After such
+ * writes the peer's credit word is read ("flush"): when the read is done, the writes before it are
+ * placed. The peer serves only some reads and atomics at once. If these are used up, the flush is
+ * posted as soon as one is done, for all writes until then.
  *
  * Short operations need no registered memory: they are copied through a ring of bounce buffers,
- * which is free again in the order of posting. None takes more than half of the ring: where it
- * begins is then no matter. All rings of a device together have a bound (btl_ib_bounce_size): a
- * connection that would exceed it has the least, and processors move what does not fit there.
+ * which are freed in the order of posting. No operation takes more than half of the ring, so that
+ * it
+ * fits wherever it begins. All rings of a device together are limited (btl_ib_bounce_size): a
+ * connection that would exceed the limit has the smallest ring, and processors move what does not
+ * fit.
  */
 
 #ifndef BTL_IB_VERBS_RC_RDMA_H
@@ -29,61 +34,63 @@
 /* An operation, or a flush. */
 typedef struct btl_ib_rc_op {
     void *context;
-    bool reads;    /* counts against what the peer serves at once */
-    uint64_t size; /* bytes that it moves */
-    int error;
-    uint32_t bounce;      /* where its bounce buffer begins */
-    uint32_t bounce_size; /* 0: it has none */
-    uint32_t taken;       /* rdma->freed once the operation is over */
-    void *sink;           /* where to copy the bounce buffer then, NULL: nowhere */
+    bool reads;           /* a read or atomic: counted in rdma->reads */
+    uint64_t size;        /* bytes that it moves */
+    int error;            /* errno, if it failed by itself; 0: it did not */
+    uint32_t bounce;      /* offset of its bounce buffer */
+    uint32_t bounce_size; /* 0: it has no bounce buffer */
+    uint32_t taken;       /* value of rdma->freed when the operation is over */
+    void *sink;           /* to where its bounce buffer is copied then; NULL: nowhere */
 } btl_ib_rc_op_t;
 
 typedef struct btl_ib_rc_rdma {
     btl_ib_rc_sq_t *sq;
     btl_ib_rc_credit_t *credit;
-    btl_ib_rc_op_t *op; /* beside the ring of sends */
-    uint8_t *bounce;
+    btl_ib_rc_op_t *op;    /* by place in the send ring */
+    uint8_t *bounce;       /* the ring of bounce buffers */
     uint32_t bounce_bytes; /* of that ring: a power of two */
-    uint32_t lkey;
-    uint32_t taken; /* bytes of the bounce ring, in all */
-    uint32_t freed;
-    uint32_t reads;     /* under way */
-    uint32_t reads_max; /* 0: the peer serves none */
-    bool flushes;       /* a write is done when a read after it is */
-    bool unflushed;     /* there are writes that no read follows */
+    uint32_t lkey;         /* of that ring */
+    uint32_t taken;        /* total of bytes of the ring taken */
+    uint32_t freed;        /* total of bytes of the ring freed */
+    uint32_t reads;        /* reads and atomics under way, flushes included */
+    uint32_t reads_max;    /* that the peer serves at once; 0: none */
+    bool flushes;          /* a write is done only when a read after it is done */
+    bool unflushed;        /* there are writes that no read follows */
 } btl_ib_rc_rdma_t;
 
-/* Returns the part of a connection that is for operations on memory, NULL if memory is short. */
+/* Returns a new part of a connection for operations on memory; NULL: memory is short. */
 btl_ib_rc_rdma_t *btl_ib_rc_rdma_new(btl_ib_rc_sq_t *sq, btl_ib_rc_credit_t *credit,
                                      uint32_t depth);
 void btl_ib_rc_rdma_free(btl_ib_rc_rdma_t *rdma);
 
-/* Returns the bytes of a connection's ring of bounce buffers, a power of two: room for `num` of
- * `size` at least, or as much of that as `left` bytes hold; room for atomics in any case. */
+/* Returns the bytes of a connection's ring of bounce buffers, a power of two: for at least `num`
+ * buffers of `size` bytes; or fewer, if only `left` bytes are left; but always enough for atomics.
+ * */
 uint32_t btl_ib_rc_rdma_bounce_bytes(uint32_t size, uint32_t num, uint64_t left);
 
 /*
- * Begins an operation. Returns 0, or a negative errno and nothing was begun: -EAGAIN (no room),
- * -EOPNOTSUPP (the peer serves no reads, or it would have to be copied and is longer than half
- * of the connection's ring), -EIO. *broken is the errno with which the connection
- * became useless, or 0.
+ * Begins an operation. Returns 0; or a negative errno, and nothing was begun: -EAGAIN (no room),
+ * -EOPNOTSUPP (the peer serves no reads; or it has to be copied, and is longer than half of the
+ * ring), -EIO. *broken is the errno with which the connection broke; 0: it did not.
  */
 int btl_ib_rc_rdma_post(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, int *broken);
 
-/* Operations that devices took, but for atomics: in registered memory, or copied. */
+/* Counters of writes and reads that devices took: from registered memory, and copied. */
 typedef struct btl_ib_rc_moved {
     uint64_t writes, writes_copied, reads, reads_copied;
 } btl_ib_rc_moved_t;
 
-/* Counts one that was begun; and logs all, at level 10: for those who set the limits of copying. */
+/* Counts an operation that was begun. */
 void btl_ib_rc_rdma_count(btl_ib_rc_moved_t *moved, const btl_ib_rdma_work_t *work);
+
+/* Logs the counters, at level 10, for users who tune the limits of copying. */
 void btl_ib_rc_rdma_log(const btl_ib_rc_moved_t *moved, const btl_ib_verbs_t *verbs);
 
-/* Posts a flush if writes wait for one and the peer serves one more read. Returns 0, or an errno if
- * the connection is of no use any more. */
+/* Posts a flush if writes wait for one, and the peer serves one more read. Returns 0; or an errno
+ * with which the connection broke. */
 int btl_ib_rc_rdma_flush(btl_ib_rc_rdma_t *rdma);
 
-/* Operations that wait for the peer, flushes included, and the bytes that they move. */
+/* How many operations are under way, flushes included, and how many bytes they move. */
 typedef struct btl_ib_rc_under_way {
     uint32_t count;
     uint64_t bytes;
@@ -91,18 +98,19 @@ typedef struct btl_ib_rc_under_way {
 
 btl_ib_rc_under_way_t btl_ib_rc_rdma_under_way(const btl_ib_rc_rdma_t *rdma);
 
-/* Posts a write of the peer's credit word, which nobody reads there: the peer's device gets
- * something while others are under way. Returns 0 or an errno. */
+/* Posts a write to the peer's memory that changes nothing, so that something arrives at the peer's
+ * device (verbs_rc_watch.h). Returns 0 or an errno. */
 int btl_ib_rc_rdma_rouse(btl_ib_rc_rdma_t *rdma);
 
-/* Posts a message between the operations, if there is room. Returns 0 or an errno. */
+/* Posts a control message (verbs_rc_idle.h) on the operations' queue pair, if there is room.
+ * Returns 0 or an errno. */
 int btl_ib_rc_rdma_post_control(btl_ib_rc_rdma_t *rdma, struct ibv_send_wr *wr);
 
-/* Ends operations before number `completed`, those that had not failed yet with `error` (0:
- * done). */
+/* Ends the operations with numbers below `completed`: with `error` (0: done), unless they failed by
+ * themselves. */
 void btl_ib_rc_rdma_complete(btl_ib_rc_rdma_t *rdma, uint32_t completed, int error);
 
-/* Notes that operation `number` failed by itself; the connection is about to be closed. */
+/* Notes that operation `number` failed by itself. The caller is about to close the connection. */
 void btl_ib_rc_rdma_failed(btl_ib_rc_rdma_t *rdma, uint32_t number, enum ibv_wc_status status);
 
 #endif

@@ -15,11 +15,11 @@
 
 /* ---- names joined by '+' ---- */
 
-/* A name on the way through an entry. */
+/* An iterator over the names of an entry. */
 typedef struct member {
     const char *rest; /* of the entry, behind this name */
-    size_t stem;      /* bytes of `name` before the ':' of a port; 0: it has none */
-    bool port_alone;  /* the entry has only a number here, the port of the device before */
+    size_t stem;      /* bytes of `name` before the ':' of a port; 0: it has no port */
+    bool port_alone;  /* the entry has only a number here: a port of the device before */
     char name[BTL_IB_DEVICE_ENTRY_SIZE];
 } member_t;
 
@@ -34,7 +34,7 @@ static size_t leading_digits(const char *text)
 }
 
 /* Goes to the next name. A number alone is a further port of the device before: mlx5_0:1+2 stands
- * for mlx5_0:1+mlx5_0:2. Returns whether there is one. */
+ * for mlx5_0:1+mlx5_0:2. Returns false if there is no further name. */
 static bool next_member(member_t *member)
 {
     const char *text = member->rest + (*member->rest == '+');
@@ -73,7 +73,7 @@ static bool is_control(char c)
     return (unsigned char) c < ' ' || c == '\177';
 }
 
-/* Shows an entry that may turn out to be wrong. */
+/* Fills in where an error is, if the entry that is parsed next turns out to be wrong. */
 static void parse_point_at(btl_ib_devices_error_t *error, uint32_t position, const char *text,
                            size_t len)
 {
@@ -114,8 +114,8 @@ static int parse_prefix(btl_ib_device_entry_t *entry, const char *prefix,
     return 0;
 }
 
-/* True for an address where a subnet should be, or something that was meant as one: no device and
- * no interface has such a name. */
+/* True if the text is an address without a prefix, or was meant as one: no device or interface has
+ * such a name. */
 static bool is_bare_address(const char *text)
 {
     btl_ib_device_entry_t scratch;
@@ -126,7 +126,7 @@ static bool is_bare_address(const char *text)
     return strchr(text, '.') != NULL && strlen(text) == strspn(text, "0123456789.");
 }
 
-/* Parses names joined by '+', if there are any. Returns 0 or -EINVAL. */
+/* Checks names joined by '+', if there are any. Returns 0 or -EINVAL. */
 static int parse_set(const char *text, btl_ib_devices_error_t *error)
 {
     static const char ports[] = "ports of one device as in mlx5_0:1+2, each from 1 to 255";
@@ -220,8 +220,8 @@ int btl_ib_devices_parse(const char *text, btl_ib_device_list_t *list,
 
 /* ---- matching ---- */
 
-/* True if a name is that of the device's port: "mlx5_0" and "mlx5_0:1" both mean port 1, whichever
- * of them is the device's name. */
+/* True if the text names the device's port: "mlx5_0" means any port of the device, "mlx5_0:1" port
+ * 1, whether the device's own name ends with its port or not. */
 static bool names_port(const char *text, const btl_ib_device_t *device)
 {
     char suffix[8];
@@ -268,7 +268,7 @@ static bool all_names_fit(const char *text, const btl_ib_device_t *list, int cou
 
 static bool entry_fits(const btl_ib_device_entry_t *entry, const btl_ib_device_t *device)
 {
-    if (entry->family == AF_UNSPEC) { /* a name may contain '+' itself */
+    if (entry->family == AF_UNSPEC) { /* the whole text first: a name may contain '+' itself */
         return !entry->torn
                && (name_fits(entry->text, device) || any_name_fits(entry->text, device));
     }
@@ -281,8 +281,8 @@ static bool entry_fits(const btl_ib_device_entry_t *entry, const btl_ib_device_t
            && btl_ib_ip_same_bits(entry->ip, bytes, entry->prefix_bits);
 }
 
-/* Matches a device with all entries, even after one fits: each is to know whether it matched any.
- * Returns whether one fits. */
+/* Matches a device with all entries, even after one fits, to set `matched` of each. Returns whether
+ * any fits. */
 static bool match_list(btl_ib_device_list_t *list, const btl_ib_device_t *device)
 {
     bool fits = false;
@@ -355,9 +355,8 @@ static bool is_same_path(const btl_ib_device_t *a, const btl_ib_device_t *b)
            || (a->port != 0 && a->port == b->port && strcmp(a->name, b->name) == 0);
 }
 
-/* Says why a path is left out. An interface or a port with several addresses is one path, not
- * several: the first is enough. But addresses of plain interfaces lead to different networks, and
- * any may be the one that leads to a peer. */
+/* Turns down all addresses of an interface or port but the first, as they are one path. Those of
+ * udp may lead to different networks, and any may be the one that leads to a peer: they stay. */
 static const char *why_not_as_same_path(selection_t *selection, const btl_ib_device_t *device)
 {
     const bool alternative = strcmp(device->transport, "udp") == 0 && !device->loopback;
@@ -372,9 +371,10 @@ static const char *why_not_as_same_path(selection_t *selection, const btl_ib_dev
     return NULL;
 }
 
-/* Logs, in one line, interfaces that are left aside as they have link-local addresses only: the
- * kernel cannot tell a fast link between two hosts from one that leads to a container. */
-static void tell_link_local(const selection_t *selection, const btl_ib_log_t *log)
+/* Logs, in one line, interfaces that are left aside as they have link-local addresses only. The
+ * user has to know: the kernel cannot tell a fast link between two hosts from one that leads to a
+ * container. */
+static void log_link_local(const selection_t *selection, const btl_ib_log_t *log)
 {
     char names[160] = "";
     size_t len = 0;
@@ -397,8 +397,7 @@ static void tell_link_local(const selection_t *selection, const btl_ib_log_t *lo
     }
 }
 
-/* Keeps those of the wanted devices for which `why_not` has no answer, and moves the others behind
- * them. */
+/* Keeps the wanted devices for which `why_not` returns NULL, and moves the others behind them. */
 static void selection_keep(selection_t *selection, why_not_fn_t why_not, const btl_ib_log_t *log)
 {
     const int count = selection->wanted;
@@ -421,7 +420,7 @@ static void selection_keep(selection_t *selection, why_not_fn_t why_not, const b
 
 /* ---- order ---- */
 
-/* Sorts devices; those of which none comes before the other stay as they were. */
+/* Sorts devices by insertion, which is stable. */
 static void devices_sort(btl_ib_device_t *list, int count,
                          bool (*comes_before)(const btl_ib_device_t *, const btl_ib_device_t *))
 {
@@ -446,8 +445,7 @@ static int family_place(const btl_ib_device_t *device)
     return device->ip.ss_family == AF_INET ? 0 : device->ip.ss_family == AF_INET6 ? 1 : 2;
 }
 
-/* Reads a device's address and the network that it is in. Returns their bytes, 0 without an
- * address. */
+/* Reads a device's address and its network. Returns how many bytes each has; 0: no address. */
 static size_t network_of(const btl_ib_device_t *device, uint8_t address[16], uint8_t network[16])
 {
     size_t len = 0;
@@ -534,8 +532,7 @@ int btl_ib_devices_first(const btl_ib_device_t *list, int count)
     return first;
 }
 
-/* Finds entries of which the list has only some devices: those that belong together are used
- * together, or not at all. */
+/* Sets `torn` of entries of which the list has only some devices. */
 static void find_torn(btl_ib_device_list_t *include, const btl_ib_device_t *list, int count)
 {
     for (uint32_t i = 0; i < include->count; i++) {
@@ -552,8 +549,8 @@ static void find_torn(btl_ib_device_list_t *include, const btl_ib_device_t *list
     }
 }
 
-static void tell_unmatched(const btl_ib_device_list_t *list, const btl_ib_device_t *devices,
-                           int count, const btl_ib_log_t *log)
+static void log_unmatched(const btl_ib_device_list_t *list, const btl_ib_device_t *devices,
+                          int count, const btl_ib_log_t *log)
 {
     for (uint32_t i = 0; i < list->count && log->print != NULL; i++) {
         bool fits = false;
@@ -562,7 +559,8 @@ static void tell_unmatched(const btl_ib_device_list_t *list, const btl_ib_device
             fits = entry_fits(&list->entry[i], &devices[j]);
         }
         if (!fits) {
-            /* Another transport may have it: whether all have failed is told once, at the end. */
+            /* Level 10, as another transport may have it: if none has, that is reported at the
+             * end. */
             log->print(log->context, list->entry[i].torn ? 1 : 10,
                        "btl_ib_if_include: entry %u, %s, %s%s%s", i + 1, list->entry[i].text,
                        list->entry[i].torn ? "is not used, as it lacks a device"
@@ -582,7 +580,7 @@ int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter
     bool better = false;
 
     find_torn(&filter->include, list, count);
-    tell_unmatched(&filter->include, list, count, log);
+    log_unmatched(&filter->include, list, count, log);
     selection_keep(&selection, why_not_asked_for, log);
     for (int i = 0; i < selection.wanted; i++) {
         others = others || !list[i].loopback;
@@ -592,10 +590,11 @@ int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter
         selection_keep(&selection, why_not_as_loopback, log);
     }
     if (better && !named) {
-        tell_link_local(&selection, log);
+        log_link_local(&selection, log);
         selection_keep(&selection, why_not_as_last_resort, log);
     }
-    selection_keep(&selection, why_not_as_same_path, &print_only); /* its interface is used */
+    /* Not counted as turned down: the interface is used, by another address. */
+    selection_keep(&selection, why_not_as_same_path, &print_only);
     devices_rank(list, selection.wanted, named);
     return selection.wanted;
 }

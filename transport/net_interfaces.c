@@ -27,7 +27,7 @@
 
 /* ---- interfaces ---- */
 
-enum { LINK_MODES_MAX = 127 }; /* words of each bitmap; the kernel tells how many it has */
+enum { LINK_MODES_MAX = 127 }; /* words of a bitmap of ethtool_link_settings, at most */
 
 const uint8_t *btl_ib_ip_bytes(const struct sockaddr *address, size_t *len)
 {
@@ -155,8 +155,8 @@ const char *btl_ib_interface_why_not(unsigned flags)
                : "it has no carrier";
 }
 
-/* Returns the speed. The first call tells how long the driver's bitmaps are, the second fills them
- * in (ethtool's ETHTOOL_GLINKSETTINGS). */
+/* Asks twice (ETHTOOL_GLINKSETTINGS): the first answer says how long the driver's bitmaps are, the
+ * second one fills them in. */
 uint32_t btl_ib_interface_speed(const char *interface)
 {
     struct ethtool_link_settings *link =
@@ -190,7 +190,7 @@ enum {
     ANSWER = 32 * 1024, /* bytes of the kernel's longest datagram */
 };
 
-/* A dump of all objects of a kind. */
+/* A question for all objects of a kind (links, addresses). */
 typedef struct dump {
     uint16_t ask;    /* RTM_GETLINK... */
     uint16_t answer; /* RTM_NEWLINK... */
@@ -200,7 +200,8 @@ typedef struct dump {
     void *to;
 } dump_t;
 
-/* Returns an attribute of that type, NULL if there is none. The getters take that for 0 and "". */
+/* Returns the attribute of that type; NULL: there is none, which attribute_u32() etc. read as 0 or
+ * "". */
 static const struct rtattr *attribute_find(const void *first, size_t len, int type)
 {
     const struct rtattr *a = first;
@@ -244,7 +245,7 @@ static void attribute_text(const struct rtattr *attribute, char *out, size_t siz
     }
 }
 
-/* True if a message is whole: as NLMSG_OK(), which compares signed and unsigned numbers. */
+/* Does what NLMSG_OK() does, which compares signed with unsigned numbers. */
 static bool message_is_whole(const struct nlmsghdr *m, int left)
 {
     return left >= (int) sizeof(*m) && m->nlmsg_len >= sizeof(*m)
@@ -300,7 +301,7 @@ static int dump_ask(int fd, const dump_t *dump)
                : -errno;
 }
 
-/* Hands all objects to `take`. Returns 0 or a negative errno. */
+/* Asks the kernel, and hands all objects of its answer to `take`. Returns 0 or a negative errno. */
 static int dump_read(const dump_t *dump)
 {
     const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
@@ -327,8 +328,8 @@ static int dump_read(const dump_t *dump)
 
 enum {
     ADDRESS_DIGITS = 32,   /* of an address in /proc/self/net/if_inet6 */
-    INET6_LINE_FIELDS = 5, /* that are used of a line of it */
-    HARDWARE_MAX = 24,     /* bytes of an address of hardware that getifaddrs() tells */
+    INET6_LINE_FIELDS = 5, /* fields of a line of that file that are used */
+    HARDWARE_MAX = 24,     /* bytes of a hardware address in getifaddrs() */
 };
 
 typedef union ip {
@@ -351,8 +352,9 @@ typedef struct list {
     size_t count;
 } list_t;
 
-/* Returns an interface's flags as getifaddrs() has them: SIOCGIFFLAGS tells the low 16 bits, not
- * LOWER_UP. An interface that cannot be asked is gone meanwhile, and counts as down. */
+/* Returns an interface's flags as getifaddrs() has them. SIOCGIFFLAGS gives the low 16 bits only,
+ * so LOWER_UP is asked for separately. An interface that cannot be asked is gone meanwhile, and
+ * counts as down. */
 static unsigned interface_flags(const char *name)
 {
     struct ethtool_value carrier = {.cmd = ETHTOOL_GLINK};
@@ -402,8 +404,8 @@ static int list_append(list_t *list, const char *name, unsigned flags, const add
 
 /* ---- IPv4 ---- */
 
-/* Appends an address of IPv4. An interface may have several: the mask is asked for with the address
- * in question, which the kernel compares (devinet_ioctl). */
+/* Appends an address of IPv4. The question for the mask contains the address, by which the kernel
+ * finds the right one if an interface has several (devinet_ioctl). */
 static int list_append_v4(list_t *list, const struct ifreq *found)
 {
     struct ifreq request = *found;
@@ -441,8 +443,9 @@ static int list_v4(list_t *list)
 
 /* ---- IPv6 ---- */
 
-/* Reads a line, which has, in hexadecimal digits, the address, the index of its interface, the bits
- * of its prefix, its scope and flags, then the interface's name. Returns false if it has not. */
+/* Reads a line of if_inet6: in hexadecimal digits the address, the index of its interface, the bits
+ * of its prefix, its scope and flags; then the interface's name. Returns false if it is
+ * malformed. */
 static bool inet6_read(const char *line, btl_ib_inet6_t *inet6)
 {
     char digits[ADDRESS_DIGITS + 1];
@@ -459,8 +462,7 @@ static bool inet6_read(const char *line, btl_ib_inet6_t *inet6)
     return true;
 }
 
-/* Reads the IPv6 addresses of this process' own network namespace ("self"). A kernel without IPv6
- * has no such file. */
+/* Reads the addresses of this process's own network namespace ("self"). */
 int btl_ib_net_inet6_get(btl_ib_inet6_t **list, size_t *count)
 {
     FILE *file = fopen("/proc/self/net/if_inet6", "re");
@@ -519,10 +521,10 @@ static int list_v6(list_t *list)
 
 /* ---- labels ---- */
 
-/* An address of IPv4 whose interface is asked for. */
+/* The interface that has an address of IPv4. */
 typedef struct owner {
     struct in_addr ip;
-    unsigned index; /* of its interface, 0: nobody has it */
+    unsigned index; /* of its interface; 0: none has it */
 } owner_t;
 
 static int owner_take(void *to, const struct nlmsghdr *message)
@@ -537,8 +539,8 @@ static int owner_take(void *to, const struct nlmsghdr *message)
     return 0;
 }
 
-/* True if a label begins with the name of an interface of the list. Entries that are none of IPv4
- * have such names. */
+/* True if a label begins with the name of an interface in the list. (Entries of other families than
+ * IPv4 have the interface's name.) */
 static bool has_name_of_interface(const struct ifaddrs *all, const char *label)
 {
     const struct ifaddrs *i = all;
@@ -551,7 +553,8 @@ static bool has_name_of_interface(const struct ifaddrs *all, const char *label)
     return i != NULL;
 }
 
-/* Writes the name of the interface of an address of IPv4 to `name`, if the kernel can be asked. */
+/* Writes the name of the interface that has an address of IPv4 to `name`, if the kernel knows it;
+ * else leaves `name` alone. */
 static void address_interface(const struct ifaddrs *i, char name[IF_NAMESIZE],
                               const btl_ib_log_t *log)
 {
@@ -632,11 +635,12 @@ int btl_ib_net_addresses_get(struct ifaddrs **all, const btl_ib_log_t *log)
 /* A network interface of this namespace. Indexes are those of the kernel; 0: none. */
 typedef struct link {
     uint32_t index;
-    uint32_t master;      /* the bridge, bond... that it is a member of */
-    uint32_t lower;       /* the other end of a veth; the link that a vlan, macvlan... is on */
-    bool lower_elsewhere; /* in another network namespace: the index means nothing here */
-    bool tap;             /* kind "tun": Ethernet frames, not IP packets */
-    bool vnet_hdr;        /* kind "tun": with virtio's header, as virtual machines have it */
+    uint32_t master; /* the bridge, bond... that it is a member of */
+    uint32_t lower;  /* the other end of a veth; the link that a vlan, macvlan... is on */
+    bool
+        lower_elsewhere; /* `lower` is in another network namespace: the index means nothing here */
+    bool tap;            /* kind "tun": Ethernet frames, not IP packets */
+    bool vnet_hdr;       /* kind "tun": with virtio's header, as virtual machines have it */
     char name[IF_NAMESIZE];
     char kind[16]; /* "bridge", "veth"...; "": hardware, mostly */
     bool seen;     /* visited by the search for a path off the host */
@@ -658,7 +662,7 @@ static link_t *links_find(const links_t *links, uint32_t index)
     return NULL;
 }
 
-/* True if a link is of one of `kinds`, each with a space before and after it. */
+/* True if a link is of one of `kinds`, which have a space before and after each. */
 static bool link_is_one_of(const link_t *link, const char *kinds)
 {
     char kind[sizeof(link->kind) + 2];
@@ -674,8 +678,8 @@ static bool link_is_pair(const link_t *link)
 
 static const char *why_host_only(const links_t *links, link_t *link);
 
-/* Returns why a veth cannot lead off the host, or NULL. A pair with both ends here does if the
- * other end is a member of a bridge that does. */
+/* Returns why a veth cannot lead off the host, or NULL. With both ends here it does if the other
+ * end is a member of a bridge that does. */
 static const char *why_host_only_pair(const links_t *links, const link_t *link)
 {
     const link_t *peer = link->lower_elsewhere ? NULL : links_find(links, link->lower);
@@ -686,8 +690,8 @@ static const char *why_host_only_pair(const links_t *links, const link_t *link)
                : "both of its ends (veth) are on this host";
 }
 
-/* Returns why a bridge cannot lead off the host: no member does. Taps, and veths with an end in
- * another namespace, belong to guests and containers. */
+/* Returns why a bridge cannot lead off the host, or NULL if one of its members does. Taps, and
+ * veths with an end in another namespace, do not count: they lead to guests and containers. */
 static const char *why_host_only_bridge(const links_t *links, const link_t *bridge)
 {
     for (size_t i = 0; i < links->count; i++) {
@@ -702,13 +706,15 @@ static const char *why_host_only_bridge(const links_t *links, const link_t *brid
     return "it is a bridge of containers or virtual machines: no member leads off this host";
 }
 
-/* True for an interface of drivers of virtual machines that has no kind, but always such a name. */
+/* True for an interface of VirtualBox or VMware: the kernel has no kind for them, but their names
+ * are fixed. */
 static bool link_is_vm_network(const link_t *link)
 {
     return link->kind[0] == '\0'
            && (strncmp(link->name, "vboxnet", 7) == 0 || strncmp(link->name, "vmnet", 5) == 0);
 }
 
+/* Returns why a link cannot lead off this host, or NULL. Follows links of which it is made. */
 static const char *why_host_only(const links_t *links, link_t *link)
 {
     if (link->seen) {
@@ -737,8 +743,8 @@ static const char *why_host_only(const links_t *links, link_t *link)
 }
 
 /*
- * Returns why the interface `name` cannot lead off this host, in words that end a sentence about it
- * (a literal); NULL if it may, or is not known.
+ * Returns why the interface `name` cannot lead off this host, a literal such as "it is a dummy
+ * interface"; NULL if it may, or is not known.
  */
 static const char *links_host_only(const links_t *links, const char *name)
 {
@@ -794,8 +800,8 @@ static void links_free(links_t *links)
     memset(links, 0, sizeof(*links));
 }
 
-/* Reads the links of this process' namespace. Returns 0, or a negative errno and none. links_free()
- * follows. */
+/* Reads the links of this process's namespace. Returns 0; or a negative errno, and there are none.
+ * The caller calls links_free() in any case. */
 static int links_read(links_t *links)
 {
     const dump_t dump = {.ask = RTM_GETLINK,
@@ -813,8 +819,8 @@ static int links_read(links_t *links)
     return rc;
 }
 
-/* Returns why an interface that has link-local addresses only leads to no peer, or NULL. The
- * kernel gives such an address to each interface, also to those that serve others. */
+/* Returns why an interface with link-local addresses only leads to no peer, or NULL. (The kernel
+ * gives such an address to each interface, even to those that serve others.) */
 static const char *links_why_not_link_local(const links_t *links, const char *name)
 {
     for (size_t i = 0; i < links->count; i++) {
@@ -835,7 +841,7 @@ static const char *links_why_not_link_local(const links_t *links, const char *na
 void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_log_t *log)
 {
     links_t links = {.count = 0};
-    /* The kernel lists links under a lock of the whole host: processes ask only if they must. */
+    /* Ask only if there is a device: the kernel lists links under a lock of the whole host. */
     const int rc = count > 0 ? links_read(&links) : 0;
 
     if (rc != 0 && log->print != NULL) {

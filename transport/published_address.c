@@ -28,8 +28,8 @@ static bool parse_port(const char *text, uint16_t *port)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && value > 0 && value <= UINT16_MAX;
 }
 
-/* Parses "10.1.2.3", "10.1.2.3:4", "fd00::1" or "[fd00::1]:4", and cuts `text`. Returns NULL or
- * what is wrong. */
+/* Parses "10.1.2.3", "10.1.2.3:4", "fd00::1" or "[fd00::1]:4". Writes zeros into `text`. Returns
+ * NULL or what is wrong. */
 static const char *parse_address(char *text, published_t *name)
 {
     char *colon = strchr(text, ':');
@@ -63,7 +63,8 @@ static const char *parse_address(char *text, published_t *name)
     return NULL;
 }
 
-/* Parses an entry, which begins at `text` and has `len` bytes. Returns NULL or what is wrong. */
+/* Parses an entry of `len` bytes into interface ("": any) and name. Returns NULL or what is
+ * wrong. */
 static const char *parse_entry(const char *text, size_t len, char interface[ENTRY_MAX],
                                published_t *name)
 {

@@ -13,13 +13,13 @@
 #include "transport.h"
 
 /*
- * Sets device->published to the address that `text` has for its interface, if any:
+ * Sets device->published to the address that `text` has for its interface, or to none:
  *
  *   text  := entry { ',' entry }
  *   entry := [ interface '=' ] address [ ':' port ]; an IPv6 address with a port is in brackets
  *
- * `text` may be NULL or empty; `ports`: a port may be there. Returns NULL, or what is wrong with
- * the text, a literal; then `device` is as before.
+ * `text` may be NULL or empty. `ports`: a port is allowed. Returns NULL; or what is wrong with the
+ * text, a literal: then `device` is as before.
  */
 const char *btl_ib_published_address(const char *text, bool ports, btl_ib_device_t *device);
 

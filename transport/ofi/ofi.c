@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Transport "ofi": see fi_endpoint(3), fi_cq(3), fi_av(3). */
+/* Transport "ofi": datagram endpoints of libfabric (fi_endpoint(3), fi_cq(3), fi_av(3)). */
 
 #include "transport.h"
 #include "net_interfaces.h"
@@ -22,35 +22,35 @@ enum {
     BATCH = 16,
     TX_DEPTH = 256,
     CQ_SPARE = 16,
-    RESERVE_PART = 4, /* of an endpoint's buffers no more than this part (1/4) is its reserve */
-    LARGEST = 65536,  /* nobody asks for more in one datagram, and buffers have this size */
+    RESERVE_PART = 4, /* at most a quarter of an endpoint's buffers is its reserve */
+    LARGEST = 65536,  /* bytes of the largest datagram, and so of a buffer */
     ALIGN = 64,
 };
 
 typedef struct ofi_endpoint ofi_endpoint_t;
 
-/* The operation that libfabric hands back with a completion. A provider may want `context` for
- * itself (FI_CONTEXT, FI_CONTEXT2), so that comes first. */
+/* An operation, which libfabric hands back with its completion. `context` comes first: a provider
+ * may use that memory itself (FI_CONTEXT, FI_CONTEXT2). */
 typedef struct ofi_op {
     struct fi_context2 context;
     bool is_recv;
     ofi_endpoint_t *endpoint;
     union {
-        uint8_t *data; /* of a receive: where its datagram is */
-        void *caller;  /* of a send: its caller's context */
+        uint8_t *data; /* of a receive: its datagram */
+        void *caller;  /* of a send: the caller's context */
     };
-    struct ofi_op *next; /* of sends: free ones; of receives: those that wait to be posted */
+    struct ofi_op *next; /* in a list of free sends, or of receives that wait to be posted */
 } ofi_op_t;
 
 /* The endpoint of a channel, or of all. */
 struct ofi_endpoint {
     struct fid_ep *ep;
     struct fid_mr *rx_mr;
-    size_t rx_size; /* bytes of ours that a receive buffer holds */
+    size_t rx_size; /* bytes of the largest datagram that a receive buffer holds */
     uint32_t rx_depth, tx_depth;
-    uint32_t rx_reserve; /* of rx_depth: for what needs no credit; 0 where all queues share it */
+    uint32_t rx_reserve; /* part of rx_depth for what needs no credit; 0 if all queues share it */
     uint32_t rx_posted;
-    uint32_t rx_watermark; /* buffers that wait are posted if at most this many are */
+    uint32_t rx_watermark; /* waiting buffers are posted if at most this many are posted */
     uint8_t *rx_memory;
     ofi_op_t *rx_ops;
     ofi_op_t *rx_waiting;
@@ -62,17 +62,17 @@ struct ofi_endpoint {
 typedef struct ofi {
     btl_ib_transport_t base;
     btl_ib_log_t log;
-    const char **refused; /* of the open parameters, until it is open; or NULL */
+    const char **refused; /* that of btl_ib_open_params_t, while it is being opened; else NULL */
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     btl_ib_ofi_peers_t peers;
     ofi_endpoint_t endpoint[BTL_IB_OFI_ENDPOINTS_MAX]; /* by channel */
     uint32_t count;                                    /* of endpoints */
-    struct fid_cq *cq[BTL_IB_OFI_ENDPOINTS_MAX];       /* by endpoint, or one of all */
+    struct fid_cq *cq[BTL_IB_OFI_ENDPOINTS_MAX];       /* by endpoint, or one for all */
     uint32_t cq_count;
-    uint32_t cq_first;   /* the one that is read first: where the last poll() had to stop */
-    uint32_t cq_entries; /* of each; 0: as many as can be under way */
+    uint32_t cq_first;   /* index of the queue to read first: where the last poll() had to stop */
+    uint32_t cq_entries; /* of each queue; 0: as many operations as can be under way */
     size_t tx_prefix;    /* bytes that the provider wants before each datagram sent */
     size_t rx_prefix;    /* bytes that the provider wants before each datagram received */
     uint64_t rx_dropped;
@@ -86,8 +86,8 @@ static ofi_t *ofi_of(btl_ib_transport_t *t)
     return (ofi_t *) t;
 }
 
-/* Logs what went wrong; whoever opens the transport learns which call it was. Returns a negative
- * errno: libfabric's codes are errnos up to 255. */
+/* Logs a call that failed, and reports it to the caller of an open. Returns a negative errno:
+ * libfabric's codes are errnos up to 255, others become -EIO. */
 static int ofi_failed(const ofi_t *ofi, const char *call, int rc)
 {
     if (ofi->refused != NULL) {
@@ -107,9 +107,10 @@ static int ofi_check(const ofi_t *ofi, const char *call, int rc)
 
 /* ---- sending ---- */
 
-/* Returns the endpoint by which a datagram leaves: a peer with one endpoint may know no other
- * source of ours than the last. */
-static ofi_endpoint_t *ofi_way_out(ofi_t *ofi, const btl_ib_ofi_peer_t *peer, uint32_t channel)
+/* Returns our endpoint by which a datagram leaves. To a peer with one endpoint it is the last one,
+ * as such a peer may be of a release that knows no other source of ours. */
+static ofi_endpoint_t *ofi_source_endpoint(ofi_t *ofi, const btl_ib_ofi_peer_t *peer,
+                                           uint32_t channel)
 {
     return &ofi->endpoint[peer->count > 1 ? btl_ib_ofi_endpoint_of(channel, ofi->count)
                                           : ofi->count - 1];
@@ -120,7 +121,7 @@ static int ofi_send_one(ofi_t *ofi, const btl_ib_tx_t *tx)
 {
     const btl_ib_ofi_peer_t *peer = &ofi->peers.peer[tx->to];
     const fi_addr_t to = peer->to[btl_ib_ofi_endpoint_of(tx->channel, peer->count)];
-    ofi_endpoint_t *endpoint = ofi_way_out(ofi, peer, tx->channel);
+    ofi_endpoint_t *endpoint = ofi_source_endpoint(ofi, peer, tx->channel);
     uint8_t *data = (uint8_t *) tx->iov[0].iov_base - ofi->tx_prefix;
     size_t size = tx->size + ofi->tx_prefix;
     ssize_t rc;
@@ -146,7 +147,7 @@ static int ofi_send_one(ofi_t *ofi, const btl_ib_tx_t *tx)
     return (int) -rc;
 }
 
-/* Logs the error of a send; not full queues, which are normal, nor an error that is repeated. */
+/* Logs the error of a send, except full queues, which are normal, and an error that repeats. */
 static void ofi_log_send_error(ofi_t *ofi, const char *call, int error)
 {
     if (error == EAGAIN || error == ENOBUFS || error == ofi->tx_error || ofi->log.print == NULL) {
@@ -165,10 +166,10 @@ static int ofi_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int 
         int rc = ofi_send_one(ofi, &batch[i]);
         if (rc != 0) {
             const ofi_endpoint_t *endpoint =
-                ofi_way_out(ofi, &ofi->peers.peer[batch[i].to], batch[i].channel);
+                ofi_source_endpoint(ofi, &ofi->peers.peer[batch[i].to], batch[i].channel);
             ofi_log_send_error(ofi, batch[i].size <= t->attr.inline_size ? "fi_inject" : "fi_send",
                                rc);
-            /* With no send on its way it is not the queue that is full: it may never be taken. */
+            /* If no send is under way the queue is not full, and this one may never be taken. */
             const bool refused = (rc == EAGAIN || rc == ENOMEM) && endpoint->tx_out == 0;
             *error = refused ? ENOBUFS : rc < 256 ? rc : EIO;
             return i;
@@ -179,8 +180,8 @@ static int ofi_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int 
 
 /* ---- receiving ---- */
 
-/* Returns the bytes of a posted buffer: one more than we take, as the udp provider says nothing of
- * a datagram that it had to cut. */
+/* Returns the bytes of a posted buffer: one more than we accept, because the udp provider does not
+ * report that it cut a datagram. */
 static size_t rx_posted_size(const ofi_t *ofi, const ofi_endpoint_t *endpoint)
 {
     return ofi->rx_prefix + endpoint->rx_size + 1;
@@ -204,8 +205,8 @@ static int ofi_post(const ofi_t *ofi, ofi_op_t *op, uint64_t flags)
     return (int) fi_recvmsg(endpoint->ep, &msg, flags);
 }
 
-/* Posts the buffers of an endpoint that wait. Returns 0 or libfabric's error; then the next call
- * tries again. */
+/* Posts the waiting buffers of an endpoint. Returns 0; or libfabric's error, and the rest waits for
+ * the next call. */
 static int endpoint_post_waiting(const ofi_t *ofi, ofi_endpoint_t *endpoint)
 {
     int rc = 0;
@@ -222,7 +223,8 @@ static int endpoint_post_waiting(const ofi_t *ofi, ofi_endpoint_t *endpoint)
     return rc;
 }
 
-/* Posts the buffers that wait of endpoints of which few are posted. Returns 0 or an error. */
+/* Posts the waiting buffers of endpoints at or below their watermark. Returns 0 or an error of
+ * libfabric. */
 static int ofi_post_waiting(ofi_t *ofi)
 {
     int rc = 0;
@@ -275,9 +277,9 @@ static void ofi_sent(ofi_op_t *op, btl_ib_event_t *event)
     endpoint->tx_out--;
 }
 
-/* Handles a completion with an error: of a datagram, which is lost but its memory is not, or of the
- * device. One without a context is that of fi_inject(): all others have one, and usnic leaves the
- * flags out. Returns how many events that makes. */
+/* Handles a completion with an error: of a datagram, which is lost (its buffer is not), or of the
+ * device. One without a context is of fi_inject(): all others have one. (The flags do not tell, as
+ * usnic leaves them out.) Returns how many events it makes. */
 static int ofi_read_error(ofi_t *ofi, struct fid_cq *cq, btl_ib_event_t *event)
 {
     struct fi_cq_err_entry entry = {0};
@@ -308,7 +310,7 @@ static int ofi_read_error(ofi_t *ofi, struct fid_cq *cq, btl_ib_event_t *event)
     return 1;
 }
 
-/* Makes an event of a completion. Returns how many that are. */
+/* Makes an event of a completion. Returns 1, or 0 if a datagram was dropped. */
 static int ofi_take(ofi_t *ofi, const struct fi_cq_msg_entry *entry, fi_addr_t from,
                     btl_ib_event_t *event)
 {
@@ -331,7 +333,7 @@ static int ofi_take(ofi_t *ofi, const struct fi_cq_msg_entry *entry, fi_addr_t f
     return 1;
 }
 
-/* Reads completions once. Returns how many events they made; *more says whether to ask again. */
+/* Reads a completion queue once. Returns how many events that made; *more: it may have more. */
 static int ofi_read(ofi_t *ofi, struct fid_cq *cq, btl_ib_event_t *events, int max, bool *more)
 {
     struct fi_cq_msg_entry entries[BATCH];
@@ -361,10 +363,12 @@ static int ofi_read(ofi_t *ofi, struct fid_cq *cq, btl_ib_event_t *events, int m
 }
 
 /*
- * Polls the endpoints. A provider may make one completion a call (udp: one system call, one
+ * Polls the endpoints. A provider may return one completion for each call (udp: one system call,
+ * one
  * datagram), so a batch takes several calls. But the first datagram after a silence is handed up at
- * once: a process that waits for an answer gains nothing by another call. Completion queues are
- * read by channel, so that of commands first, and the next poll() begins where a full batch ended.
+ * once, as a process that waits for an answer gains nothing by another call. Completion queues are
+ * read in the order of channels, that of commands first; after a full batch the next poll() begins
+ * where this one ended.
  */
 static int ofi_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
 {
@@ -399,7 +403,7 @@ static int ofi_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, bt
     btl_ib_ofi_address_t address;
     int refused;
 
-    /* Our own address is of the same kind, so what differs in kind or length is no address. */
+    /* Peers' addresses are of the same format and length as ours; anything else is no address. */
     int rc = btl_ib_ofi_address_unpack(bytes, len, t->address, t->address_base, &address);
     if (rc != 0) {
         return rc;
@@ -408,8 +412,7 @@ static int ofi_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, bt
     return refused != 0 ? ofi_failed(ofi, "fi_av_insert", refused) : rc;
 }
 
-/* address_text() of btl_ib_transport_ops_t. Only the provider knows what other formats than IP
- * mean. */
+/* address_text() of btl_ib_transport_ops_t. Formats other than IP only the provider understands. */
 static bool ofi_address_text(const void *bytes, size_t len, char *out, size_t out_len)
 {
     const uint8_t *head = bytes;
@@ -460,8 +463,8 @@ static void ofi_mem_deregister(btl_ib_transport_t *t, void *handle)
     }
 }
 
-/* Returns how many datagrams an endpoint has buffers for that credits may promise: those above the
- * watermark may wait to be posted. */
+/* Returns how many buffers of an endpoint credits may promise: not those above the watermark, which
+ * may be waiting to be posted, nor the reserve. */
 static uint32_t rx_promised(const ofi_endpoint_t *endpoint)
 {
     return endpoint->rx_watermark - endpoint->rx_reserve;
@@ -482,7 +485,7 @@ static uint32_t ofi_rx_depth(const btl_ib_transport_t *t, uint32_t size)
 static int ofi_wait_fd(btl_ib_transport_t *t)
 {
     (void) t;
-    return -1; /* a completion queue that can be waited for costs a system call a datagram */
+    return -1; /* a completion queue with a descriptor costs a system call for each datagram */
 }
 
 /* ---- opening and closing ---- */
@@ -549,8 +552,8 @@ static const btl_ib_transport_ops_t ofi_ops = {
     .close = ofi_close,
 };
 
-/* Returns the bytes that the provider wants before a datagram. `mode` is that of the direction:
- * verbs wants room before received ones only. */
+/* Returns the bytes that the provider wants before each datagram of one direction, whose mode is
+ * `mode`: verbs wants them before received ones only. */
 static size_t info_prefix(const struct fi_info *info, uint64_t mode)
 {
     return mode & FI_MSG_PREFIX ? info->ep_attr->msg_prefix_size : 0;
@@ -596,7 +599,8 @@ static uint32_t at_most(uint32_t wanted, uint32_t most)
     return wanted != 0 && wanted < most ? wanted : most;
 }
 
-/* Returns what may be under way at once of the endpoints that have completion queue `queue`. */
+/* Returns the entries that completion queue `queue` needs: as many as operations of its endpoints
+ * can be under way. */
 static uint64_t cq_needs(const ofi_t *ofi, uint32_t queue)
 {
     uint64_t sum = CQ_SPARE;
@@ -609,8 +613,8 @@ static uint64_t cq_needs(const ofi_t *ofi, uint32_t queue)
     return sum;
 }
 
-/* Has less under way of the endpoints of a completion queue that was asked to be small, all in
- * proportion. */
+/* Lowers the depths of a completion queue's endpoints, in proportion, if the queue was asked to be
+ * smaller than they need. */
 static void cq_fit(ofi_t *ofi, uint32_t queue)
 {
     const uint64_t needs = cq_needs(ofi, queue) - CQ_SPARE;
@@ -625,14 +629,14 @@ static void cq_fit(ofi_t *ofi, uint32_t queue)
     }
 }
 
-/* True if each queue has an endpoint, with its buffers. */
+/* True if each receive queue has an endpoint, and so buffers, of its own. */
 static bool queues_apart(const ofi_t *ofi, const btl_ib_open_params_t *params)
 {
     return ofi->count > 1 && ofi->count == params->queue_count;
 }
 
-/* Sets what credits may not promise of the buffers of each endpoint. The engine keeps the reserve
- * of buffers that queues share. */
+/* Sets the reserve of each endpoint, which credits may not promise, if queues are apart. (Where
+ * they share buffers the engine keeps the reserve.) */
 static void reserve_plan(ofi_t *ofi, const btl_ib_open_params_t *params)
 {
     for (uint32_t i = 0; i < ofi->count && queues_apart(ofi, params); i++) {
@@ -643,8 +647,8 @@ static void reserve_plan(ofi_t *ofi, const btl_ib_open_params_t *params)
     }
 }
 
-/* Sets the watermark of an endpoint, of which `waiting` of `all` buffers that were planned may wait
- * to be posted again; of fewer so many fewer. */
+/* Sets the watermark of an endpoint. Of `all` buffers that were planned `waiting` may wait to be
+ * posted again; if it has fewer buffers, fewer in proportion. */
 static void watermark_plan(ofi_endpoint_t *endpoint, uint32_t waiting, uint32_t all)
 {
     const uint64_t part = all > 0 ? (uint64_t) waiting * endpoint->rx_depth / all : 0;
@@ -781,7 +785,8 @@ static int endpoint_make_buffers(ofi_t *ofi, ofi_endpoint_t *endpoint)
     return 0;
 }
 
-/* Fills in the published address. */
+/* Fills in the published address. Returns 0; or a negative errno, -EMSGSIZE if the addresses of the
+ * endpoints differ too much to be published. */
 static int ofi_publish(ofi_t *ofi)
 {
     btl_ib_ofi_address_t address = {
@@ -802,8 +807,8 @@ static int ofi_publish(ofi_t *ofi)
     return ofi->base.address_len > 0 ? 0 : -EMSGSIZE;
 }
 
-/* Opens the endpoints, with their buffers posted. Returns 0 or a negative errno; then what was
- * opened is closed. */
+/* Opens the endpoints, and posts their buffers. Returns 0; or a negative errno after closing what
+ * was opened. */
 static int ofi_open_channels(ofi_t *ofi, const btl_ib_open_params_t *params,
                              const btl_ib_transport_attr_t *attr, bool own)
 {
@@ -859,7 +864,8 @@ static void ofi_memory_estimate(const btl_ib_open_params_t *open,
         0, "addresses of peers");
 }
 
-/* Asks for the device once more, with sources of datagrams if the provider tells them. */
+/* Asks the provider for the device once more, now with the sources of datagrams (FI_SOURCE).
+ * Returns the device as it is if the provider has no such thing; NULL if memory is short. */
 static struct fi_info *info_choose(const struct fi_info *device)
 {
     struct fi_info *hints = fi_dupinfo(device);
@@ -932,7 +938,7 @@ static int ofi_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
 const btl_ib_transport_type_t btl_ib_ofi_type = {
     .name = "ofi",
     .default_queues = "P,256,256,128,32:S,65536,1024,992,64",
-    .shared_unused = BTL_IB_SHARED_GROWTH, /* all are there from the first */
+    .shared_unused = BTL_IB_SHARED_GROWTH, /* all buffers are made at once */
     .devices = btl_ib_ofi_devices,
     .devices_free = btl_ib_ofi_devices_free,
     .query = ofi_query,

@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Providers by preference, hardware first. Only devices of the best are offered: the others would
- * use the same wires. */
+/* Providers by preference, hardware first. Only devices of the best one that is there are offered:
+ * the others would use the same wires. */
 static const char *const preferred[] = {"usnic", "efa", "verbs", "udp"};
 enum {
     PREFERRED = sizeof(preferred) / sizeof(preferred[0]),
-    PLAIN = 3, /* from here on they use the kernel's network stack */
+    PLAIN = 3, /* providers from this index on use the kernel's network stack */
 };
 
 static int provider_rank(const char *provider)
@@ -75,8 +75,7 @@ static void device_describe_interface(btl_ib_device_t *device, const struct ifad
     }
 }
 
-/* Returns the name that users know: mlx5_0, where libfabric's domain may have another (as
- * mlx5_0-dgram). */
+/* Returns the name that users know, as mlx5_0; libfabric's domain may be called mlx5_0-dgram. */
 static const char *device_name(const struct fi_info *info)
 {
     const struct fid_nic *nic = info->nic;
@@ -118,7 +117,8 @@ static void device_describe(btl_ib_device_t *device, const struct fi_info *info,
     }
 }
 
-/* Returns what we can work with, for fi_getinfo(); the caller frees it. NULL if memory is short. */
+/* Returns the hints for fi_getinfo(): what we can work with. The caller frees them. NULL if memory
+ * is short. */
 static struct fi_info *ofi_hints(const char *provider)
 {
     struct fi_info *hints = fi_allocinfo();
@@ -128,12 +128,12 @@ static struct fi_info *ofi_hints(const char *provider)
     }
     hints->ep_attr->type = FI_EP_DGRAM;
     hints->caps = FI_MSG;
-    /* RX_CQ_DATA says what remote completion data cost, which we never send. */
+    /* RX_CQ_DATA is about remote completion data, which we never send: accept it. */
     hints->mode = FI_MSG_PREFIX | FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA;
-    /* All but LOCAL are about memory that peers reach, or keep to what we do anyway: verbs wants
-     * them. */
+    /* verbs wants all of these. All but LOCAL are about memory that peers reach, or ask for what we
+     * do anyway. */
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
-    hints->domain_attr->threading = FI_THREAD_DOMAIN; /* the engine's owner serialises */
+    hints->domain_attr->threading = FI_THREAD_DOMAIN; /* the component's lock serialises calls */
     if (provider != NULL && provider[0] != '\0') {
         hints->fabric_attr->prov_name = strdup(provider);
     }
@@ -141,10 +141,10 @@ static struct fi_info *ofi_hints(const char *provider)
 }
 
 /*
- * Returns why a device is not listed, NULL if it is. Layers over another provider are reliable
- * already, at a price. A link-local address means another interface on each host. An interface
- * without a carrier (a bridge without members) leads nowhere, and often has one address on all
- * hosts.
+ * Returns why a device is not listed; NULL: it is. Layers over another provider are not, as they
+ * pay for a reliability of their own; nor link-local addresses, which are valid on one link only;
+ * nor interfaces without a carrier (a bridge without members), which lead nowhere, and often have
+ * the same address on all hosts.
  */
 static const char *info_why_not(const struct fi_info *info, const struct ifaddrs *interfaces)
 {
@@ -163,8 +163,7 @@ static const char *info_why_not(const struct fi_info *info, const struct ifaddrs
     return interface != NULL ? btl_ib_interface_why_not(interface->ifa_flags) : NULL;
 }
 
-/* Returns the place of a device that was found before with another address, or the next free
- * place. */
+/* Returns the index of a device that is on the list with another address; `count` if it is not. */
 static int devices_place(const btl_ib_device_t *list, int count, const struct fi_info *info)
 {
     int i = 0;
@@ -177,7 +176,7 @@ static int devices_place(const btl_ib_device_t *list, int count, const struct fi
     return i;
 }
 
-/* Returns the rank of the best provider that has something to offer. */
+/* Returns the rank of the best provider that has a usable device. */
 static int provider_best_rank(const struct fi_info *all, const struct ifaddrs *interfaces)
 {
     int best = PREFERRED;
@@ -189,7 +188,8 @@ static int provider_best_rank(const struct fi_info *all, const struct ifaddrs *i
     return best;
 }
 
-/* Puts a device on the list unless it is there with an address as good. Returns the new count. */
+/* Puts a device on the list, which takes `info`, unless the device is there with an address as
+ * good. Returns the new count. */
 static int devices_enter(struct fi_info *info, btl_ib_device_t *list, int count,
                          const struct ifaddrs *interfaces)
 {
@@ -235,8 +235,8 @@ static int devices_collect(struct fi_info *all, btl_ib_device_t *list,
     return count;
 }
 
-/* facts() of btl_ib_transport_type_t. The provider knows hardware; about other devices their
- * network interface is asked. */
+/* facts() of btl_ib_transport_type_t: what the network interface says, and over that what the
+ * provider says of hardware. */
 void btl_ib_ofi_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
 {
     const struct fi_info *info = device->handle;
@@ -257,7 +257,7 @@ void btl_ib_ofi_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
     }
 }
 
-/* devices() of btl_ib_transport_type_t. A device's handle is its struct fi_info. */
+/* devices() of btl_ib_transport_type_t. */
 int btl_ib_ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
 {
     const char *provider = search->provider;
@@ -293,7 +293,7 @@ int btl_ib_ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
         fi_freeinfo(all);
         return -ENOMEM;
     }
-    (void) btl_ib_net_addresses_get(&interfaces, log); /* if it fails they stay nameless */
+    (void) btl_ib_net_addresses_get(&interfaces, log); /* else devices have no interface */
     int count = devices_collect(all, *out, interfaces, log);
     free(interfaces);
     fi_freeinfo(all);

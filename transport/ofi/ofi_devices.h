@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Devices that an ofi transport can be opened on: see fi_getinfo(3). */
+/* Finds devices that an ofi transport can be opened on (fi_getinfo(3)). */
 
 #ifndef BTL_IB_OFI_DEVICES_H
 #define BTL_IB_OFI_DEVICES_H

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Calls of libfabric, which is loaded when it is needed. Its other functions are inline, through
- * tables of its objects. */
+/* Calls of libfabric, which is loaded when it is needed. (Its other functions are inline, and call
+ * through tables of its objects.) */
 
 #ifndef BTL_IB_OFI_LIBRARY_H
 #define BTL_IB_OFI_LIBRARY_H

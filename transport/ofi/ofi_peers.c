@@ -17,7 +17,8 @@ enum {
     MORE_HEAD = 3, /* bytes before what differs */
 };
 
-/* Finds the bytes in which addresses differ from the last one. False: nowhere. */
+/* Finds the range of bytes in which addresses differ from the last one. Returns false if they are
+ * equal. */
 static bool address_find_difference(const btl_ib_ofi_address_t *address, uint32_t *first,
                                     uint32_t *end)
 {
@@ -124,7 +125,8 @@ static btl_ib_addr_t peer_at(uint32_t place)
     return place == 0 ? BTL_IB_ADDR_UNKNOWN : (place - 1) / BTL_IB_OFI_ENDPOINTS_MAX;
 }
 
-/* Returns where a list goes on behind `place`, which is that of an endpoint of a peer. */
+/* Returns the link behind `place` in a list. A place names an endpoint of a peer, as in
+ * `bucket`. */
 static uint32_t *peer_next(const btl_ib_ofi_peers_t *peers, uint32_t place)
 {
     return &peers->peer[peer_at(place)].next[(place - 1) % BTL_IB_OFI_ENDPOINTS_MAX];
@@ -184,18 +186,19 @@ static bool peers_grow(btl_ib_ofi_peers_t *peers)
     peers->room = room.count;
     peers->peer = room.entry;
     peers->bucket = room.bucket;
-    for (uint32_t i = 0; i < peers->count; i++) { /* all are in use, or nobody would grow */
+    for (uint32_t i = 0; i < peers->count; i++) { /* no place is free, or it would not grow */
         peer_link(peers, i);
     }
     return true;
 }
 
-/* Enters a peer whose endpoints libfabric knows. */
+/* Enters a peer whose endpoints were inserted into libfabric's table; or adds a user to the peer
+ * with the same endpoints. Returns 0 or -ENOMEM. */
 static int peer_enter(btl_ib_ofi_peers_t *peers, const btl_ib_ofi_peer_t *peer, btl_ib_addr_t *addr)
 {
     const uint32_t known = peer_find(peers, peer->to[0]);
 
-    /* Of an address that was added before, libfabric may return the handle again. */
+    /* For an address that was inserted before libfabric may return the same handle. */
     if (known != 0) {
         btl_ib_ofi_peer_t *before = &peers->peer[peer_at(known)];
         if (before->count == peer->count
@@ -216,7 +219,7 @@ static int peer_enter(btl_ib_ofi_peers_t *peers, const btl_ib_ofi_peer_t *peer, 
     return 0;
 }
 
-/* Has libfabric forget endpoints; each insertion is taken back once. */
+/* Removes a peer's endpoints from libfabric's table, once for each time they were inserted. */
 static void peer_forget(btl_ib_ofi_peers_t *peers, const btl_ib_ofi_peer_t *peer)
 {
     fi_addr_t gone[BTL_IB_OFI_ENDPOINTS_MAX];

@@ -14,17 +14,18 @@
 /* ---- channels ---- */
 
 /*
- * Channels may have endpoints of their own, so that bulk takes neither the sends nor the receive
+ * Channels may have endpoints of their own, so that bulk uses up neither the sends nor the receive
  * buffers of the command channel.
  *
- * - A transport with several endpoints publishes first the address of that of the last channel, in
- *   the form that an ofi transport with one endpoint publishes; then, in bytes that releases up to
- *   0.3.0 do not get to see (btl_ib_transport_t.address_base), where the addresses of the others
- *   differ from it. The last channel's buffers hold every datagram, so all channels may use it.
- * - A datagram for channel c goes to the peer's endpoint c, or to its last one.
- * - To a peer with several endpoints it leaves by our endpoint c, or our last one. To a peer with
- *   one it leaves by our last one: a release up to 0.3.0 knows no other source of ours.
- * - Each endpoint of a peer is a source of that peer's datagrams.
+ * - A transport with several endpoints publishes first the address of the last channel's endpoint,
+ *   in the form in which a transport with one endpoint publishes it. The bytes behind it, which
+ *   releases up to 0.3.0 do not see (btl_ib_transport_t.address_base), say how the addresses of the
+ *   others differ. The last channel's buffers hold every datagram, so all channels may use it.
+ * - A datagram for channel c goes to the peer's endpoint c, or to the last one if there are fewer.
+ * - To a peer with several endpoints it leaves by our endpoint c, or the last one if there are
+ *   fewer; to a peer with one endpoint by our last one, as releases up to 0.3.0 know no other
+ *   source of ours.
+ * - Each endpoint of a peer may be the source of that peer's datagrams.
  */
 
 enum { BTL_IB_OFI_ENDPOINTS_MAX = 4 }; /* further channels share the last one */
@@ -57,42 +58,43 @@ typedef struct btl_ib_ofi_address {
     uint64_t name[BTL_IB_OFI_ENDPOINTS_MAX][BTL_IB_ADDR_BYTES / sizeof(uint64_t)];
 } btl_ib_ofi_address_t;
 
-/* Writes an address to `out`, which has BTL_IB_ADDR_BYTES, and to *base how many bytes of it tell
- * the last endpoint. Returns its length; 0: the others do not fit. */
+/* Writes an address to `out`, which has BTL_IB_ADDR_BYTES; *base is how many bytes the last
+ * endpoint takes. Returns the length; 0: the other endpoints do not fit. */
 uint32_t btl_ib_ofi_address_pack(const btl_ib_ofi_address_t *address, uint8_t *out, uint32_t *base);
 
-/* Reads an address of the same kind as `own`, whose first `base` bytes tell an endpoint. Returns 0
- * or -EINVAL. */
+/* Reads an address of the same format as `own`, of which the first `base` bytes are the last
+ * endpoint's. Returns 0 or -EINVAL. */
 int btl_ib_ofi_address_unpack(const uint8_t *bytes, size_t len, const uint8_t *own, uint32_t base,
                               btl_ib_ofi_address_t *address);
 
 /* ---- peers ---- */
 
 typedef struct btl_ib_ofi_peer {
-    uint32_t users; /* added less removed; 0: free */
-    uint32_t count; /* of its endpoints */
+    uint32_t users; /* addr_add() calls less addr_remove() calls; 0: free */
+    uint32_t count; /* of endpoints */
     fi_addr_t to[BTL_IB_OFI_ENDPOINTS_MAX];
     uint32_t next[BTL_IB_OFI_ENDPOINTS_MAX]; /* as `bucket`; next[0] of a free one: index + 1 */
 } btl_ib_ofi_peer_t;
 
-/* By handle, which is the index, and by the source that a received datagram names. */
+/* A table of peers: by handle (btl_ib_addr_t), which is the index, and by the endpoint that sent a
+ * datagram. */
 typedef struct btl_ib_ofi_peers {
     struct fid_av *av;
     btl_ib_ofi_peer_t *peer;
     uint32_t *bucket; /* index * BTL_IB_OFI_ENDPOINTS_MAX + which + 1; 0: none */
     uint32_t count;   /* places of `peer` that were ever used */
     uint32_t room;    /* places of `peer`; BTL_IB_OFI_ENDPOINTS_MAX times as many buckets */
-    uint32_t free;    /* index + 1 of the first free place */
+    uint32_t free;    /* index + 1 of the first free place; 0: none */
     uint32_t recent;  /* source of the last datagram, as in `bucket`; 0: unknown */
 } btl_ib_ofi_peers_t;
 
-/* Adds a peer. Returns 0 and *addr, -ENOMEM, -EHOSTUNREACH, or *refused: what fi_av_insert() said,
- * else 0. */
+/* Adds a user to a peer. Returns 0 and *addr, -ENOMEM or -EHOSTUNREACH. *refused is the error of
+ * fi_av_insert() if that failed; else 0. */
 int btl_ib_ofi_peers_add(btl_ib_ofi_peers_t *peers, const btl_ib_ofi_address_t *address,
                          btl_ib_addr_t *addr, int *refused);
 void btl_ib_ofi_peers_remove(btl_ib_ofi_peers_t *peers, btl_ib_addr_t addr);
 
-/* Returns the peer that has an endpoint. */
+/* Returns the peer that has an endpoint; BTL_IB_ADDR_UNKNOWN: none. */
 btl_ib_addr_t btl_ib_ofi_peers_source(btl_ib_ofi_peers_t *peers, fi_addr_t from);
 
 void btl_ib_ofi_peers_free(btl_ib_ofi_peers_t *peers);

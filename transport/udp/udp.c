@@ -28,8 +28,8 @@ static uint32_t at_most(uint32_t size, uint32_t most)
     return size < most ? size : most;
 }
 
-/* Asks for the largest datagram that the device's interface carries without fragments, which
- * `*most` becomes, 0 if it is unknown. Returns NULL, or the system call that failed, with errno. */
+/* Sets *most to the bytes of the largest datagram that the device's interface carries without
+ * fragments; 0: unknown. Returns NULL, or the system call that failed, with errno. */
 static const char *udp_ask_datagram(const btl_ib_device_t *device, uint32_t *most)
 {
     struct ifreq request = {.ifr_mtu = 0};
@@ -49,7 +49,7 @@ typedef struct states {
     size_t count;
 } states_t;
 
-/* Returns the flags of an address, 0 (good) if it is not in the list. */
+/* Returns the flags of an address; 0 if it is not in the list, as for a usable address. */
 static uint32_t states_flags(const states_t *states, const struct sockaddr *address)
 {
     size_t len;
@@ -63,7 +63,7 @@ static uint32_t states_flags(const states_t *states, const struct sockaddr *addr
     return 0;
 }
 
-/* True if an interface has an IP address. `local`: link-local ones of IPv6, which each interface
+/* True if an interface has an IP address. `local`: link-local ones of IPv6, which every interface
  * has, count, too. */
 static bool interface_has_ip(const struct ifaddrs *all, const char *name, bool local)
 {
@@ -79,7 +79,7 @@ static bool interface_has_ip(const struct ifaddrs *all, const char *name, bool l
     return i != NULL;
 }
 
-/* Returns why an address is not used, NULL if it is. */
+/* Returns why an address is not used, a literal; NULL: it is. */
 static const char *address_why_not(const struct ifaddrs *all, const struct ifaddrs *i,
                                    uint32_t flags)
 {
@@ -112,8 +112,8 @@ static void device_describe(const struct ifaddrs *i, btl_ib_device_t *device)
     memcpy(&device->ip, i->ifa_addr, v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
     device->plain = true;
     device->prefix_bits = btl_ib_ip_prefix(i->ifa_netmask);
-    /* The address of a VPN, which most often goes by another interface of this host; or that of a
-     * host which routers reach over any of its links, and which has it on "lo". */
+    /* The address of a VPN, whose traffic usually goes by another interface of this host; or an
+     * address on "lo", at which routers reach the host over any of its links. */
     if (i->ifa_flags & (IFF_POINTOPOINT | IFF_LOOPBACK)) {
         device->rank = BTL_IB_RANK_LAST;
     }
@@ -121,7 +121,7 @@ static void device_describe(const struct ifaddrs *i, btl_ib_device_t *device)
     device->bandwidth = i->ifa_flags & IFF_LOOPBACK ? 0 : btl_ib_interface_speed(device->interface);
 }
 
-/* Adds the addresses of one family, in the system's order. Returns how many there are then. */
+/* Adds the addresses of one family, in the system's order. Returns the new count. */
 static int devices_collect(const struct ifaddrs *all, sa_family_t family, const states_t *states,
                            const btl_ib_log_t *log, btl_ib_device_t *list, int count)
 {
@@ -133,7 +133,7 @@ static int devices_collect(const struct ifaddrs *all, sa_family_t family, const 
         const char *why = address_why_not(all, i, flags);
         if (why == NULL) {
             device_describe(i, &list[count]);
-            /* The system gives both kinds up by and by (RFC 4862, 5.5.4; RFC 8981). */
+            /* The system will remove both kinds some time (RFC 4862, 5.5.4; RFC 8981). */
             if (flags & (IFA_F_DEPRECATED | IFA_F_TEMPORARY)) {
                 list[count].rank = BTL_IB_RANK_LAST;
             }
@@ -145,8 +145,8 @@ static int devices_collect(const struct ifaddrs *all, sa_family_t family, const 
     return count;
 }
 
-/* Turns down interfaces without an IP address, which are seen by their hardware address, or by
- * none. */
+/* Reports interfaces without an IP address, which are listed by their hardware address or without
+ * any. */
 static void turn_down_without_ip(const struct ifaddrs *all, const btl_ib_log_t *log)
 {
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
@@ -169,7 +169,7 @@ static int udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     int count = 0;
 
     *list = NULL;
-    if (search->provider != NULL && search->provider[0] != '\0') { /* libfabric's were asked for */
+    if (search->provider != NULL && search->provider[0] != '\0') { /* only libfabric is wanted */
         return 0;
     }
     const int rc = btl_ib_net_addresses_get(&all, &search->log);
@@ -207,9 +207,9 @@ static const struct sockaddr *ip_of(const btl_ib_device_t *device)
     return (const struct sockaddr *) (const void *) &device->ip;
 }
 
-/* Asks bind(2) whether the device's address is gone: that works for any family, and where netlink
- * is denied. Errors to send do not tell: IPv6 goes out from an address that is gone. Where
- * net.ipv4.ip_nonlocal_bind is set nothing does. */
+/* True if the device's address is gone. Tries bind(2), which works for both families, and where
+ * netlink is denied. (Errors of sends do not show it: IPv6 sends from an address that is gone. With
+ * net.ipv4.ip_nonlocal_bind bind() does not show it either.) */
 static bool address_check_gone(const btl_ib_device_t *device)
 {
     btl_ib_udp_name_t name;
@@ -234,9 +234,9 @@ static bool address_in_subnet(const btl_ib_device_t *device, const btl_ib_device
                                btl_ib_ip_bytes(ip_of(before), &len), before->prefix_bits);
 }
 
-/* Puts another address of the interface, of the same family, into `device` if this host no longer
- * has the address there. Returns whether it did. Takes three system calls while the address is
- * there, some dozens else. */
+/* Puts another address of the interface into `device`, of the same family and preferably the same
+ * subnet, if this host no longer has the device's address. Returns whether it did. Makes three
+ * system calls while the address is there, else some dozens. */
 __attribute__((noinline)) static bool udp_address_changed(btl_ib_device_t *device)
 {
     const btl_ib_search_t search = {.provider = NULL};
@@ -268,8 +268,8 @@ __attribute__((noinline)) static bool udp_address_changed(btl_ib_device_t *devic
 
 /* ---- memory forecast ---- */
 
-/* Returns the bytes of a socket's buffer that the kernel grants if it does not exceed the limit of
- * that file, as it counts: twice what it is asked for. */
+/* Returns the bytes that a buffer of a socket gets if `wanted` are asked for, as the kernel counts:
+ * twice as many, within the limit that the file `limit` has. */
 static uint64_t buffer_granted(const char *limit, uint32_t wanted)
 {
     uint64_t most;
@@ -294,7 +294,7 @@ static void udp_memory_estimate(const btl_ib_open_params_t *open,
     connected = connected < peers ? connected : peers;
     btl_ib_estimate_queues(estimate, shared, 0);
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, sizeof(btl_ib_udp_t), 0, "transport");
-    /* Datagrams wait in the sockets' buffers, as forecast below; these take what one call reads. */
+    /* Buffers for what calls read; what waits to be read is in the sockets' buffers, below. */
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
                         peers > 0 ? sizeof(btl_ib_udp_buffer_t) : 0,
                         (uint64_t) BTL_IB_UDP_BUFFERS_MAX * sizeof(btl_ib_udp_buffer_t),
@@ -313,13 +313,13 @@ static int udp_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int 
     const int sent = btl_ib_udp_send(&udp->tx, batch, n, error);
 
     if (!udp->tx.gso) {
-        t->attr.gso_bytes = 0; /* from the first refusal on */
+        t->attr.gso_bytes = 0; /* the device failed to split a message */
     }
     return sent;
 }
 
-/* Makes events of errors, if there are any, and of datagrams pending behind them. Not inlined, as
- * there seldom are. */
+/* Makes events of errors, if there are any, and then of datagrams that are pending. Returns how
+ * many; 0 if there are no errors. Not inlined, as errors are rare. */
 __attribute__((noinline)) static int udp_take_errors(btl_ib_udp_t *udp, btl_ib_event_t *events,
                                                      int max)
 {
@@ -412,7 +412,7 @@ static int udp_wait_fd(btl_ib_transport_t *t)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
 
-    /* A socket is readable while anything is kept in its buffer. */
+    /* A socket would be readable as long as messages are kept in its buffer. */
     btl_ib_udp_recv_release(&udp->rx, &udp->sockets, &udp->errors);
     if (udp->sockets.count == 1 && udp->connected.vacant == 0) {
         return udp->sockets.socket[0].fd;
@@ -435,8 +435,9 @@ static uint32_t udp_rx_depth(const btl_ib_transport_t *t, uint32_t size)
 
 /* ---- addresses and memory ---- */
 
-/* Returns the address at which we reach a peer. A peer whose published address is also ours, at
- * ports of our range, is on this host behind a router, which need not lead back to it. */
+/* Returns the name by which we reach a peer. A peer with the same published address as ours, and a
+ * port of our range, is on this host; the router that has the address need not lead back to it, so
+ * we use the host's own address. */
 static btl_ib_udp_name_t from_inside(const btl_ib_udp_t *udp, const btl_ib_udp_name_t *name)
 {
     btl_ib_udp_name_t published;
@@ -474,7 +475,7 @@ static int udp_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, bt
     }
     name = from_inside(udp, &name);
     if (btl_ib_ip_link_local(&name.any)) {
-        name.v6.sin6_scope_id = own->v6.sin6_scope_id; /* each host numbers interfaces itself */
+        name.v6.sin6_scope_id = own->v6.sin6_scope_id; /* each host has its own numbers */
     }
     return btl_ib_udp_peer_add(&udp->peers, &name, latency_lane && udp->sockets.shared > 1,
                                interface, addr);
@@ -543,7 +544,7 @@ static bool udp_offender_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, c
     return btl_ib_udp_errors_offender(&((const btl_ib_udp_t *) t)->errors, addr, out, len);
 }
 
-/* Takes eight system calls: once for each connection, not where an unknown sender is answered. */
+/* Makes eight system calls. Called once for each connection, not to answer an unknown sender. */
 static uint32_t udp_path_datagram(const btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
     const btl_ib_udp_t *udp = (const btl_ib_udp_t *) t;
@@ -570,7 +571,8 @@ static void udp_mem_deregister(btl_ib_transport_t *t, void *handle)
 
 /* ---- opening and closing ---- */
 
-/* Nothing counts sends: datagrams that do not fit the socket's buffer are not taken. */
+/* A large number, as sends are not counted: datagrams that do not fit the socket's buffer are
+ * refused. */
 enum { TX_DEPTH = 1024 };
 
 static void udp_stop(btl_ib_transport_t *t)
@@ -593,8 +595,8 @@ static void udp_close(btl_ib_transport_t *t)
     free(udp);
 }
 
-/* Returns the name by which peers know our first socket: a router may have another address and
- * ports for it. */
+/* Returns the name of our first socket that is published: with the address and port that a router
+ * has for it, if the user said so (btl_ib_udp_address). */
 static btl_ib_udp_name_t public_name(const btl_ib_udp_t *udp)
 {
     const btl_ib_udp_name_t *own = &udp->sockets.own;
@@ -611,14 +613,14 @@ static btl_ib_udp_name_t public_name(const btl_ib_udp_t *udp)
     return name;
 }
 
-/* Fills in the address that is published. */
+/* Fills in t->address, which is published. */
 static void udp_publish(btl_ib_udp_t *udp)
 {
     const btl_ib_udp_name_t name = public_name(udp);
     uint32_t interface;
     char text[64];
 
-    (void) udp_ask_datagram(&udp->device, &interface); /* peers know what 0 means */
+    (void) udp_ask_datagram(&udp->device, &interface); /* if it fails 0 is published: unknown */
     memset(udp->base.address, 0, sizeof(udp->base.address));
     udp->base.address_len =
         btl_ib_udp_name_pack(&name, at_most(interface, udp->base.attr.max_datagram),
@@ -627,8 +629,8 @@ static void udp_publish(btl_ib_udp_t *udp)
                    btl_ib_ip_port_text(&udp->sockets.own.any, text, sizeof(text)));
 }
 
-/* Opens sockets at another address. Returns false without as many as before: peers know of two
- * lanes. */
+/* Opens sockets at another address. Returns false, without any, unless there are as many shared
+ * ones as before: peers know whether we have two lanes. */
 static bool sockets_open_as_many(const btl_ib_udp_t *udp, const btl_ib_device_t *device,
                                  const btl_ib_open_params_t *params, btl_ib_udp_sockets_t *sockets)
 {
@@ -641,9 +643,9 @@ static bool sockets_open_as_many(const btl_ib_udp_t *udp, const btl_ib_device_t 
     return false;
 }
 
-/* Opens sockets at another address, at the ports as before if they are free: other processes of
- * this host, whose address changes at the same moment, expect them there and could not be told. Not
- * inlined, for the stack of its caller. */
+/* Opens sockets at another address, with the old ports if they are free: other processes of this
+ * host, whose address changes at the same moment, expect them there, and cannot be told otherwise.
+ * Not inlined, to keep its caller's stack small. */
 __attribute__((noinline)) static bool sockets_open_changed(const btl_ib_udp_t *udp,
                                                            const btl_ib_device_t *device,
                                                            btl_ib_udp_sockets_t *sockets)
@@ -656,8 +658,8 @@ __attribute__((noinline)) static bool sockets_open_changed(const btl_ib_udp_t *u
            || sockets_open_as_many(udp, device, &udp->params, sockets);
 }
 
-/* Replaces all sockets by those of the new address. Datagrams that still lie in the old ones came
- * to an address that peers are to forget, and come again; what was read is handed up as ever. */
+/* Replaces all sockets if the device's address changed. Datagrams that wait unread in the old ones
+ * are lost, and will be sent again; what was read is still handed up. */
 static bool udp_rebind(btl_ib_transport_t *t)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
@@ -667,13 +669,13 @@ static bool udp_rebind(btl_ib_transport_t *t)
     if (!udp_address_changed(&device)) {
         return false;
     }
-    btl_ib_udp_sockets_t *sockets = malloc(sizeof(*sockets)); /* much for the stack */
+    btl_ib_udp_sockets_t *sockets = malloc(sizeof(*sockets)); /* large for the stack */
     const bool opened = sockets != NULL && sockets_open_changed(udp, &device, sockets);
     if (opened) {
         btl_ib_udp_sockets_replace(&udp->sockets, sockets);
     }
     free(sockets);
-    if (!opened) { /* it is tried again */
+    if (!opened) { /* the next call tries again */
         return false;
     }
     udp->device = device;
@@ -783,7 +785,7 @@ static int udp_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
     udp->device = *device;
     memcpy(&udp->params, params, sizeof(udp->params));
     btl_ib_udp_sockets_init(&udp->sockets, &udp->log);
-    udp->params.refused = NULL; /* the caller's own */
+    udp->params.refused = NULL; /* points into the caller */
     int rc = udp_query(device, params->mtu, &udp->base.attr);
     const char *refused = udp->base.attr.refused;
     if (rc == 0) {
@@ -804,7 +806,7 @@ static int udp_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
 
 const btl_ib_transport_type_t btl_ib_udp_type = {
     .name = "udp",
-    /* Windows of more than 3/2 GSO bursts, whose acknowledgement carries the credits. */
+    /* Windows hold more than the 3/2 GSO bursts after which an ACK comes, which has the credits. */
     .default_queues = "P,256,512:P,65536,4096",
     .shared_unused = BTL_IB_SHARED_NUM | BTL_IB_SHARED_LOW | BTL_IB_SHARED_GROWTH, /* a socket */
     .devices = udp_devices,

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* A rail of transport "udp": its parts, each written by its own file only. */
+/* A rail of transport "udp". Each part is changed by the file of its name only. */
 
 #ifndef BTL_IB_UDP_H
 #define BTL_IB_UDP_H
@@ -25,7 +25,7 @@ typedef struct btl_ib_udp {
     btl_ib_udp_rx_t rx;
     btl_ib_udp_poll_t poll;
     btl_ib_udp_tx_t tx;
-    btl_ib_device_t device; /* with the address that it has now */
+    btl_ib_device_t device; /* with its present address */
     btl_ib_open_params_t params;
 } btl_ib_udp_t;
 

@@ -4,12 +4,12 @@
  */
 
 /*
- * Any call on a socket may fail with the error of an earlier datagram. So the errno of a call is no
- * evidence, but the error queue is: it tells which host reports what, of which datagram. The kernel
- * compares addresses and ports of ICMP messages only, which anybody can know: the events carry the
- * bytes of our datagram that they quote, for the engine to compare. Only "port unreachable" says
- * that nobody is there; EHOSTUNREACH, ENETUNREACH and EACCES may be over soon: people are told of
- * them.
+ * Any call on a socket may fail with the error of an earlier datagram, so the errno of a call
+ * proves nothing. The error queue says which host reports what, of which datagram. Of ICMP messages
+ * the kernel compares addresses and ports only, which anybody can know; so events carry the bytes
+ * of our datagram that the message quotes, for the engine to compare. Only "port unreachable" says
+ * that nobody is there. EHOSTUNREACH, ENETUNREACH and EACCES may be over soon, and are only shown
+ * to people.
  */
 
 #include "udp_errors.h"
@@ -28,17 +28,18 @@
 enum {
     MTU_LEAST_4 = 552,  /* min_pmtu, ip(7) */
     MTU_LEAST_6 = 1280, /* RFC 8200, 5 */
-    ERRORS_MAX = 64,    /* read at once: anybody can make the network say something */
+    ERRORS_MAX = 64,    /* errors read at once: anybody can make the network send some */
 };
 
-/* Returns the weight of an event, which gives way only to one with at least as much. */
+/* Returns how well an event can be checked: it is replaced only by one with at least this
+ * weight. */
 static uint32_t event_weight(const btl_ib_event_t *event)
 {
     return event->origin == BTL_IB_ORIGIN_LOCAL ? UINT32_MAX : event->quoted_size;
 }
 
-/* Keeps an event for the next poll(). One event of a kind for each peer is enough, the newest of
- * those that can be checked best; what does not fit is said again with the next datagram. */
+/* Keeps an event for the next poll(): of each kind one for each peer, the newest of those that can
+ * be checked best. One that does not fit is dropped; it comes again with the next datagram. */
 static void event_keep(btl_ib_udp_errors_t *errors, const btl_ib_event_t *event)
 {
     uint32_t i = 0;
@@ -54,8 +55,8 @@ static void event_keep(btl_ib_udp_errors_t *errors, const btl_ib_event_t *event)
     }
 }
 
-/* Keeps the host that said that nothing gets to a peer, at that peer's place or at the one that has
- * not been written for longest. */
+/* Keeps the host that reported that nothing gets to a peer, in that peer's place, or in the place
+ * of the peer that was entered first. */
 static void offender_keep(btl_ib_udp_errors_t *errors, btl_ib_addr_t peer,
                           const btl_ib_udp_name_t *by)
 {
@@ -114,8 +115,8 @@ int btl_ib_udp_errors_take(btl_ib_udp_errors_t *errors, btl_ib_event_t *events, 
 {
     int n = 0;
 
-    if (errors->failed != 0 && !errors->failed_told && max > 0) {
-        errors->failed_told = true;
+    if (errors->failed != 0 && !errors->failed_reported && max > 0) {
+        errors->failed_reported = true;
         events[n++] = (btl_ib_event_t){.type = BTL_IB_EVENT_FAILED, .error = errors->failed};
     }
     while (n < max && errors->count > 0) {
@@ -145,7 +146,7 @@ static const btl_ib_udp_name_t *offender_of(const struct sock_extended_err *erro
     return (const btl_ib_udp_name_t *) (const void *) SO_EE_OFFENDER(error);
 }
 
-/* Writes the host that sent an ICMP message, as it says. Returns the text. */
+/* Returns as text the host that reported an error, as an ICMP message claims. `out` may hold it. */
 static const char *offender_format(const struct sock_extended_err *error, char *out, size_t len)
 {
     const btl_ib_udp_name_t *by = offender_of(error);
@@ -156,7 +157,8 @@ static const char *offender_format(const struct sock_extended_err *error, char *
     return by->any.sa_family == AF_UNSPEC ? "an unknown host" : btl_ib_ip_text(&by->any, out, len);
 }
 
-/* True if a firewall says so (RFC 1812, 5.2.7.1; RFC 4443, 3.1). */
+/* True if the error says "administratively prohibited", as firewalls do (RFC 1812, 5.2.7.1; RFC
+ * 4443, 3.1). */
 static bool error_is_prohibited(const struct sock_extended_err *error)
 {
     if (error->ee_origin == SO_EE_ORIGIN_ICMP) {
@@ -167,7 +169,7 @@ static bool error_is_prohibited(const struct sock_extended_err *error)
     return error->ee_errno == EACCES;
 }
 
-/* Returns the errno that people are told about the way to the peer; 0: none. */
+/* Returns the errno of an UNREACHABLE event; 0: the error is none. */
 static int error_unreachable_errno(const struct sock_extended_err *error)
 {
     if (error_is_prohibited(error)) {
@@ -177,7 +179,8 @@ static int error_unreachable_errno(const struct sock_extended_err *error)
                                                                              : 0;
 }
 
-/* Makes an event of an error about a datagram to `to`. `event` has what the error quotes of it. */
+/* Completes and keeps the event of an error about a datagram to `to`. `event` has the bytes of it
+ * that the error quotes; `sent` as for btl_ib_udp_errors_read(). */
 static void error_handle(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socket,
                          const btl_ib_udp_name_t *to, const struct sock_extended_err *error,
                          btl_ib_event_t *event, btl_ib_addr_t sent)

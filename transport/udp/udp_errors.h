@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Error queues of the sockets (IP_RECVERR, ip(7)): the network's answers to datagrams sent before
- * become events for poll(). */
+/* Reads the error queues of sockets (IP_RECVERR, ip(7)): what the network reports of datagrams that
+ * were sent becomes events for poll(). */
 
 #ifndef BTL_IB_UDP_ERRORS_H
 #define BTL_IB_UDP_ERRORS_H
@@ -15,15 +15,15 @@
 #include "udp_peers.h"
 
 enum {
-    BTL_IB_UDP_ERRORS_MAX = 16,
-    BTL_IB_UDP_OFFENDERS_MAX = 8,
-    BTL_IB_UDP_REFUSALS_MAX = 256, /* in all: one may be chance, and none is to be expected */
+    BTL_IB_UDP_ERRORS_MAX = 16,    /* events that are kept */
+    BTL_IB_UDP_OFFENDERS_MAX = 8,  /* peers of which an offender is kept */
+    BTL_IB_UDP_REFUSALS_MAX = 256, /* refusals until the rail has failed: a few may be chance */
 };
 
-/* A host that said that nothing gets to a peer. */
+/* The host that reported by ICMP that nothing gets to a peer. */
 typedef struct btl_ib_udp_offender {
     btl_ib_addr_t peer;
-    btl_ib_udp_name_t by; /* family AF_UNSPEC: nobody */
+    btl_ib_udp_name_t by; /* family AF_UNSPEC: none */
 } btl_ib_udp_offender_t;
 
 typedef struct btl_ib_udp_errors {
@@ -31,15 +31,15 @@ typedef struct btl_ib_udp_errors {
     btl_ib_udp_peers_t *peers;
     uint32_t max_datagram;                       /* of the rail */
     btl_ib_event_t event[BTL_IB_UDP_ERRORS_MAX]; /* not handed up yet */
-    uint32_t count;
+    uint32_t count;                              /* of them */
     btl_ib_udp_offender_t offender[BTL_IB_UDP_OFFENDERS_MAX];
-    uint32_t next_offender; /* the place for the next peer's */
-    uint32_t refusals;      /* of calls that receive, by the system itself */
-    int failed;             /* errno for which the rail is of no use any more; 0: it is */
-    /* The system call that is refused with it; NULL: a descriptor of ours is closed, or somebody
-     * else's by now. */
+    uint32_t next_offender; /* the place to be overwritten next, modulo their number */
+    uint32_t refusals;      /* calls to receive that the system itself refused */
+    int failed;             /* errno with which the rail failed for good; 0: it did not */
+    /* With `failed`: the system call that is refused; NULL: a descriptor of ours was closed, and
+     * its number may be somebody else's by now. */
     const char *refused;
-    bool failed_told; /* an event said so */
+    bool failed_reported; /* there was an event of it */
 } btl_ib_udp_errors_t;
 
 static inline void btl_ib_udp_errors_init(btl_ib_udp_errors_t *errors, const btl_ib_udp_log_t *log,
@@ -49,7 +49,7 @@ static inline void btl_ib_udp_errors_init(btl_ib_udp_errors_t *errors, const btl
 }
 
 /* Notes that a call on one of our descriptors failed. If the errno says that this process has
- * closed it the device is as good as gone, and no descriptor is certain to be ours. */
+ * closed the descriptor, the rail has failed, as none of its descriptors is certain to be ours. */
 static inline void btl_ib_udp_errors_called(btl_ib_udp_errors_t *errors, int error)
 {
     if (error == EBADF || error == ENOTSOCK) {
@@ -58,37 +58,38 @@ static inline void btl_ib_udp_errors_called(btl_ib_udp_errors_t *errors, int err
     }
 }
 
-/* True if no datagram that was sent before, and no answer of a network to it, makes a call fail
- * with that errno: a filter of system calls does, or a kernel that lacks the call. (EACCES may be
- * an answer of a router, over IPv6.) */
+/* True if a call fails with that errno only because the system refuses it (a filter of system
+ * calls, a kernel that lacks the call), never because of an earlier datagram or what the network
+ * reported of it. (EACCES may be what a router reported, over IPv6.) */
 static inline bool btl_ib_udp_is_refusal(int error)
 {
     return error == EPERM || error == ENOSYS || error == EINVAL;
 }
 
-/* Counts a refusal of a call without which nothing is received. After many the rail has failed. */
+/* Counts a refusal of a call without which nothing is received. After BTL_IB_UDP_REFUSALS_MAX the
+ * rail has failed. */
 void btl_ib_udp_errors_count_refusal(btl_ib_udp_errors_t *errors, const char *call, int error);
 
-/* Reads the error queue of a socket. `sent`: the peer of a call that has just failed (for what this
- * host refuses the kernel does not tell the port), or BTL_IB_ADDR_UNKNOWN. Returns whether there
- * was anything. */
+/* Reads the error queue of a socket, and keeps events. `sent`: the peer to which a call has just
+ * failed to send (of its own refusals the kernel does not report the port); else
+ * BTL_IB_ADDR_UNKNOWN. Returns whether there was any error. */
 bool btl_ib_udp_errors_read(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socket,
                             btl_ib_addr_t sent);
 
-/* True if there are events to hand up. */
+/* True if there may be events to hand up. */
 static inline bool btl_ib_udp_errors_any(const btl_ib_udp_errors_t *errors)
 {
     return errors->count > 0 || errors->failed != 0;
 }
 
-/* Hands events up. Returns how many. */
+/* Moves events to `events`, at most `max`. Returns how many. */
 int btl_ib_udp_errors_take(btl_ib_udp_errors_t *errors, btl_ib_event_t *events, int max);
 
 /* offender_text() of btl_ib_transport_ops_t. */
 bool btl_ib_udp_errors_offender(const btl_ib_udp_errors_t *errors, btl_ib_addr_t peer, char *out,
                                 size_t len);
 
-/* Forgets a handle that is gone and may soon be another peer's. */
+/* Forgets what was kept of a handle, which is free and may soon be another peer's. */
 void btl_ib_udp_errors_forget(btl_ib_udp_errors_t *errors, btl_ib_addr_t addr);
 
 #endif

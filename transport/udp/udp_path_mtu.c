@@ -4,13 +4,13 @@
  */
 
 /*
- * The kernel tells the MTU of a connected socket's route (IP_MTU, ip(7)): that of the interface
- * that it leaves by, or less where a route says so. Between processes of one host that is the
- * loopback device, whatever interface they are bound to.
+ * The kernel knows the MTU of a connected socket's route (IP_MTU, ip(7)): that of the interface by
+ * which the route leaves, or less if the route says so. Between processes of one host the interface
+ * is the loopback device, whatever addresses they are bound to.
  *
- * It may also be less because an ICMP message said so, and of those the kernel compares addresses
- * and ports only, which anybody can know. Such an MTU was learned, it expires, and it is not
- * believed: the kernel's answer to a route request (rtnetlink(7)) tells them apart.
+ * The MTU may also be less because an ICMP message said so. Of these the kernel compares addresses
+ * and ports only, which anybody can know, so we do not believe an MTU that was learned. It is one
+ * that expires, as the kernel's answer to a route request shows (rtnetlink(7)).
  */
 
 #include "udp_path_mtu.h"
@@ -24,9 +24,9 @@
 enum {
     IP4_HEADERS = 20 + 8,
     IP6_HEADERS = 40 + 8,
-    /* Within a host any size would do, and fewer datagrams are cheaper for both sides: this size
-     * fills what it takes of a socket buffer, which counts powers of two. A stock buffer holds six
-     * of 64 KiB. */
+    /* Within a host any size would do, and fewer datagrams are cheaper for both sides. With what
+     * the kernel adds this size is just a power of two, by which a socket buffer counts. (Of 64 KiB
+     * a stock buffer would hold six.) */
     LARGEST_WITHIN_HOST = 16384 - BTL_IB_UDP_COUNTED_MORE,
 };
 
@@ -51,8 +51,8 @@ typedef struct request {
 } request_t;
 
 typedef struct route {
-    uint32_t interface; /* its index, 0: not said */
-    bool expires;       /* its MTU was learned */
+    uint32_t interface; /* index of the interface; 0: unknown */
+    bool expires;       /* its MTU was learned from an ICMP message */
 } route_t;
 
 static void request_append(request_t *request, uint16_t type, const btl_ib_udp_name_t *name)
@@ -92,7 +92,7 @@ static route_t route_parse(struct nlmsghdr *head)
     return route;
 }
 
-/* Asks the kernel for a route. Returns all 0 if it does not answer. */
+/* Asks the kernel for a route. Returns zeros if it does not answer. */
 static route_t route_get(const btl_ib_udp_name_t *from, const btl_ib_udp_name_t *to)
 {
     const uint8_t bits = to->any.sa_family == AF_INET ? 32 : 128;
@@ -115,7 +115,7 @@ static route_t route_get(const btl_ib_udp_name_t *from, const btl_ib_udp_name_t 
     request_append(&request, RTA_DST, to);
     request_append(&request, RTA_SRC, from);
     if (send(fd, &request, request.head.nlmsg_len, 0) == (ssize_t) request.head.nlmsg_len) {
-        /* The kernel has answered within that call. */
+        /* The kernel answers within send(), so there is nothing to wait for. */
         const ssize_t size = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
         if (size > 0 && NLMSG_OK(head, (uint32_t) size) && head->nlmsg_type == RTM_NEWROUTE) {
             route = route_parse(head);
@@ -125,8 +125,8 @@ static route_t route_get(const btl_ib_udp_name_t *from, const btl_ib_udp_name_t 
     return route;
 }
 
-/* Returns the MTU of the interface that a route leaves by, if the route's own was learned; else 0.
- * `fd` is any socket. */
+/* Returns the MTU of the interface by which a route leaves, if the route's own MTU was learned;
+ * else 0. `fd` is any socket. */
 static uint32_t route_unlearned_mtu(int fd, const btl_ib_udp_name_t *from,
                                     const btl_ib_udp_name_t *to)
 {
@@ -141,9 +141,9 @@ static uint32_t route_unlearned_mtu(int fd, const btl_ib_udp_name_t *from,
 
 /* ---- paths ---- */
 
-/* Binds to the address of a name, whatever the port. The kernel refuses addresses that are not
- * this host's (unless net.ipv4.ip_nonlocal_bind is set: then a peer's smaller interface goes
- * unnoticed). */
+/* Binds to the address of a name, at any port. Returns false for an address that is not this
+ * host's. (With net.ipv4.ip_nonlocal_bind it is true for any address; then the smaller MTU of a
+ * peer's interface goes unnoticed.) */
 static bool bind_address(int fd, const btl_ib_udp_name_t *name)
 {
     btl_ib_udp_name_t any_port = *name;
@@ -152,7 +152,7 @@ static bool bind_address(int fd, const btl_ib_udp_name_t *name)
     return bind(fd, &any_port.any, btl_ib_udp_name_len(name)) == 0;
 }
 
-/* Returns the MTU of the route to `to`, 0 if the kernel does not know one. */
+/* Returns the MTU of the route to `to`; 0: the kernel does not know it. */
 static uint32_t route_mtu(int fd, const btl_ib_udp_name_t *to)
 {
     const bool v4 = to->any.sa_family == AF_INET;

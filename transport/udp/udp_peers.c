@@ -15,8 +15,8 @@
 
 /* ---- peers ---- */
 
-/* Returns the list that a name is in, by FNV-1a of 32 bits. Only published addresses are in the
- * table, so nobody can fill one list. */
+/* Returns the list that a name belongs to, by FNV-1a of 32 bits. The table has no addresses of
+ * strangers, so nobody can fill one list on purpose. */
 static uint32_t *peer_bucket(const btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name)
 {
     uint8_t bytes[BTL_IB_UDP_NAME_BYTES];
@@ -55,7 +55,8 @@ static void peer_link(btl_ib_udp_peers_t *peers, uint32_t index)
     *first = index + 1;
 }
 
-/* Doubles the table, of which all places are in use, and puts every peer in a new list. */
+/* Doubles the table, whose places are all in use, and links every peer anew. Returns false if
+ * memory is short. */
 static bool peers_grow(btl_ib_udp_peers_t *peers)
 {
     btl_ib_addr_table_t table = {
@@ -127,7 +128,7 @@ bool btl_ib_udp_peer_remove(btl_ib_udp_peers_t *peers, btl_ib_addr_t addr)
     return true;
 }
 
-/* Returns a name's port at another host. */
+/* Returns the name with the address of `host` and the port of `name`. */
 static btl_ib_udp_name_t name_at_host(const btl_ib_udp_name_t *name, const btl_ib_udp_name_t *host)
 {
     btl_ib_udp_name_t moved = *host;
@@ -165,9 +166,9 @@ void btl_ib_udp_peers_free(btl_ib_udp_peers_t *peers)
 /* ---- connected sockets ---- */
 
 /*
- * A socket that lost its peer moves to another one by a second connect() (connect(2)). Datagrams
- * that it still holds say where they are from. So no socket is closed before the end, and nothing
- * is lost.
+ * A vacant socket gets another peer by a second connect() (connect(2)). Datagrams of the earlier
+ * peer that it still holds are not lost, as each names its source. So no socket is closed before
+ * the end.
  */
 
 void btl_ib_udp_connected_init(btl_ib_udp_connected_t *connected, btl_ib_udp_sockets_t *sockets,

@@ -8,16 +8,16 @@
 #include <time.h>
 
 enum {
-    ROUND = 16,               /* looks, one of which goes round all sockets */
-    LATELY = 256,             /* looks for which a socket stays busy */
-    LATENCY_QUIET = 64,       /* looks without anything in the latency lane */
-    BULK_WAITS = 8,           /* looks that found something else, then the bulk lane has its turn */
+    ROUND = 16,               /* each 16th look is in the turn of all sockets */
+    LATELY = 256,             /* a socket is busy if it had something in the last looks */
+    LATENCY_QUIET = 64,       /* the latency lane is quiet if it had nothing for this many looks */
+    BULK_WAITS = 8,           /* the bulk lane's turn comes after this many looks elsewhere */
     SWEEP_WAIT = 2,           /* us between two sweeps, at least */
     SWEEP_WAIT_MAX = 16,      /* us between two sweeps, at most */
-    SWEEP_SHARE = 8,          /* a sweep waits for this many times what the last one took */
-    EMPTY_SWEEPS = 4,         /* empty sweeps in a row: then epoll is asked */
-    LOOKS_BETWEEN_SWEEPS = 4, /* with more looks between two sweeps they are not in a row */
-    FEW = 2,                  /* sockets: never worth asking epoll */
+    SWEEP_SHARE = 8,          /* the next sweep waits this many times as long as one took */
+    EMPTY_SWEEPS = 4,         /* epoll is asked after this many empty sweeps in a row */
+    LOOKS_BETWEEN_SWEEPS = 4, /* sweeps are in a row with at most this many looks between them */
+    FEW = 2,                  /* for so few sockets epoll is never worth asking */
 };
 
 static inline bool poll_look(btl_ib_udp_poll_t *poll, uint32_t index)
@@ -37,7 +37,8 @@ static bool socket_is_busy(const btl_ib_udp_poll_t *poll, uint32_t index)
     return poll->looks - poll->seen[index] < LATELY;
 }
 
-/* Counts a look. Returns true if it is the one that goes round all sockets. */
+/* Counts a look. Returns true if it is to be in the turn of all sockets; then also counts busy
+ * ones. */
 static bool poll_count_look(btl_ib_udp_poll_t *poll, uint32_t sockets)
 {
     if (++poll->looks % ROUND != 0) {
@@ -50,8 +51,9 @@ static bool poll_count_look(btl_ib_udp_poll_t *poll, uint32_t sockets)
     return true;
 }
 
-/* Returns the socket whose turn it is: the busy ones in turn, but for the bulk lane; now and then
- * any, so that a socket which always has something does not keep others from being looked at. */
+/* Returns the socket whose turn it is, mostly among the busy ones except the bulk lane. Each 16th
+ * time it is one of all, so that a socket that always has something does not keep others waiting.
+ * */
 static uint32_t poll_whose_turn(btl_ib_udp_poll_t *poll, const btl_ib_udp_sockets_t *sockets)
 {
     const uint32_t first = sockets->shared - 1;
@@ -79,15 +81,17 @@ static void poll_ask_epoll(btl_ib_udp_poll_t *poll)
     uint32_t errors;
 
     poll->ready = btl_ib_udp_sockets_ready(poll->sockets, &errors);
-    for (; errors != 0; errors &= errors - 1) { /* a look does not always read them */
+    /* Read errors here, as a look does not always do so, and epoll would name the socket for
+     * ever. */
+    for (; errors != 0; errors &= errors - 1) {
         const uint32_t index = (uint32_t) __builtin_ctz(errors);
         (void) btl_ib_udp_errors_read(poll->errors, &poll->sockets->socket[index],
                                       BTL_IB_ADDR_UNKNOWN);
     }
 }
 
-/* Looks at sockets that epoll named, the bulk lane last; if none is left asks again, once. Returns
- * whether there was something. */
+/* Looks at sockets that epoll named, the bulk lane last, until one has something. If none is left,
+ * asks again, once. Returns whether there was something. */
 static bool poll_named(btl_ib_udp_poll_t *poll)
 {
     const uint32_t bulk = poll->sockets->shared > 1;
@@ -109,10 +113,10 @@ static bool poll_named(btl_ib_udp_poll_t *poll)
     return found;
 }
 
-/* ---- one after the other ---- */
+/* ---- without epoll ---- */
 
-/* Looks at all sockets but one that is known to be empty, until something is found; the next time
- * goes on there. */
+/* Looks at all sockets, except one that is known to be empty, until one has something; the next
+ * call goes on behind that one. */
 static bool poll_each(btl_ib_udp_poll_t *poll, uint32_t empty)
 {
     const uint32_t count = poll->sockets->count;
@@ -133,9 +137,9 @@ static uint64_t now_ns(void)
     return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }
 
-/* Looks at all sockets but `empty`, which was empty at `now`. The wait until the next sweep follows
- * from how long this one took, so that sweeps delay the socket that is waited for by an eighth,
- * unless one takes over an eighth of SWEEP_WAIT_MAX. Returns whether there was something. */
+/* Looks at all sockets, except `empty`, which was empty at `now`. The next sweep waits for eight
+ * times as long as this one took (between SWEEP_WAIT and SWEEP_WAIT_MAX), so that sweeps take about
+ * an eighth of the time from the socket that is waited for. Returns whether there was something. */
 __attribute__((noinline)) static bool poll_sweep(btl_ib_udp_poll_t *poll, uint32_t empty,
                                                  uint64_t now)
 {
@@ -156,8 +160,8 @@ __attribute__((noinline)) static bool poll_sweep(btl_ib_udp_poll_t *poll, uint32
     return false;
 }
 
-/* Chooses whether a look is at the bulk lane first: each second one is, if something was just found
- * there, and nothing elsewhere for long. */
+/* Chooses whether a poll begins with the bulk lane: each second one does, if the last look found
+ * something there, and the latency lane is quiet. */
 static bool poll_choose_bulk_first(btl_ib_udp_poll_t *poll)
 {
     poll->bulk_first = !poll->bulk_first && poll->seen[0] == poll->looks
@@ -165,7 +169,8 @@ static bool poll_choose_bulk_first(btl_ib_udp_poll_t *poll)
     return poll->bulk_first;
 }
 
-/* Looks at the socket whose turn it is, and at a busy bulk lane if there is nothing. */
+/* Looks at the socket whose turn it is; if it is empty, at the bulk lane, if that is busy; then
+ * sweeps if that is due. */
 static bool poll_in_turn(btl_ib_udp_poll_t *poll, uint64_t now)
 {
     const bool bulk = poll->sockets->shared > 1 && socket_is_busy(poll, 0);
@@ -182,9 +187,9 @@ static bool poll_in_turn(btl_ib_udp_poll_t *poll, uint64_t now)
     return found || (now >= poll->sweep_due && poll_sweep(poll, index, now));
 }
 
-/* Polls one of many rails as the epoll set of all rails says. Returns false, and leaves `found`
- * alone, if the rail is to be polled as if there were no others. Not inlined, as rails seldom are
- * so many: an empty poll of an only rail needs fewer instructions so. */
+/* Polls one of many rails by the epoll set of all rails. Returns false, and leaves *found alone, if
+ * the rail is to be polled as a single one. Not inlined, so that an empty poll of a single rail
+ * needs fewer instructions. */
 __attribute__((noinline)) static bool poll_among_many(btl_ib_udp_poll_t *poll, uint64_t now,
                                                       bool *found)
 {

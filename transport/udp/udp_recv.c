@@ -11,7 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Bytes: with less in a buffer, on average, another call costs more than cold memory. */
+/* Bytes. If messages are shorter than this on average, filling more buffers by one call is cheaper
+ * than further calls, though the buffers are in no cache. */
 enum { SHORT = 8192 };
 
 /* ---- buffers ---- */
@@ -64,14 +65,15 @@ void btl_ib_udp_rx_free(btl_ib_udp_rx_t *rx)
 
 /* ---- messages that arrived ---- */
 
-/* Moves datagrams that follow each other apart, so that each starts at a multiple of 8. */
+/* Moves datagrams of `size` bytes, which follow each other up to `end`, apart, so that each starts
+ * at a multiple of 8. Returns the distance from one to the next. */
 static uint32_t burst_align(uint8_t *data, uint32_t size, uint32_t end)
 {
     const uint32_t stride = (size + 7) & ~7u;
     const uint32_t count = (end + size - 1) / size;
 
     if (stride != size) {
-        for (uint32_t i = count - 1; i > 0; i--) { /* the last first: nothing is overwritten */
+        for (uint32_t i = count - 1; i > 0; i--) { /* from the last one, to overwrite none */
             const uint32_t at = i * size;
             memmove(data + i * stride, data + at, end - at < size ? end - at : size);
         }
@@ -79,8 +81,9 @@ static uint32_t burst_align(uint8_t *data, uint32_t size, uint32_t end)
     return stride;
 }
 
-/* True if the datagrams of a joined message fit the buffer once they are moved apart. The kernel
- * joins at most 64 datagrams, newer ones 128, but a guest or a tunnel may claim anything. */
+/* True if the datagrams of a joined message fit the buffer when they are moved apart. They do if
+ * the kernel joined them, which takes at most 64, newer ones 128; but a guest or a tunnel may claim
+ * anything. */
 static bool burst_fits_apart(uint32_t size, uint32_t len)
 {
     const uint64_t stride = ((uint64_t) size + 7) & ~UINT64_C(7);
@@ -88,8 +91,8 @@ static bool burst_fits_apart(uint32_t size, uint32_t len)
     return ((uint64_t) len + size - 1) / size * stride <= BTL_IB_UDP_BUFFER;
 }
 
-/* Counts datagrams for which the receive buffer had no room. Logged once, as all that was lost is
- * sent again. */
+/* Counts datagrams for which the receive buffer had no room; `count` is the kernel's counter. Logs
+ * the first time only, as what was lost is sent again. */
 static void recv_note_overflows(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets,
                                 uint32_t index, uint32_t count)
 {
@@ -106,7 +109,7 @@ static void recv_note_overflows(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t 
     rx->overflows_of[index] = count;
 }
 
-/* Counts a dropped burst of `len` bytes. Logged at level 1 once: more are likely to follow. */
+/* Counts a dropped burst of `len` bytes. Logs the first one at level 1, later ones at level 10. */
 __attribute__((noinline)) static void burst_drop(btl_ib_udp_rx_t *rx, uint32_t size, uint32_t len)
 {
     rx->base->broken_bursts++;
@@ -117,12 +120,14 @@ __attribute__((noinline)) static void burst_drop(btl_ib_udp_rx_t *rx, uint32_t s
                    len, size, (unsigned long long) rx->base->broken_bursts);
 }
 
-/* Control messages of the kernel about a message. */
+/* What the kernel's control messages say about a message. */
 typedef struct notes {
-    uint32_t size; /* of each of the datagrams that were joined; 0: there is one only */
+    uint32_t size; /* of each of the datagrams that were joined; 0: there is only one */
     uint32_t overflows;
-    bool overflowed;
-    uint8_t codepoint; /* of ECN, of the first: Linux before 5babae777c61 joins unlike ones, too */
+    bool overflowed; /* `overflows` is set */
+    uint8_t
+        codepoint; /* of ECN, of the first datagram: Linux before 5babae777c61 may join datagrams
+                        * with different ones */
 } notes_t;
 
 static notes_t notes_read(struct msghdr *msg)
@@ -139,7 +144,7 @@ static notes_t notes_read(struct msghdr *msg)
             notes.overflowed = true;
         } else if ((c->cmsg_level == SOL_IP && c->cmsg_type == IP_TOS)
                    || (c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_TCLASS)) {
-            /* A byte of IPv4, a number of IPv6. */
+            /* IPv4 passes a byte, IPv6 an int. */
             int value = *CMSG_DATA(c);
             if (c->cmsg_len >= CMSG_LEN(sizeof(value))) {
                 memcpy(&value, CMSG_DATA(c), sizeof(value));
@@ -150,7 +155,7 @@ static notes_t notes_read(struct msghdr *msg)
     return notes;
 }
 
-/* Queues a message that is in a buffer, to become events, or drops it. */
+/* Makes a message that arrived in `buffer` pending, or drops it. */
 static void recv_arrived(btl_ib_udp_rx_t *rx, btl_ib_udp_sockets_t *sockets, uint32_t index,
                          btl_ib_udp_buffer_t *buffer, struct mmsghdr *msg)
 {
@@ -195,8 +200,8 @@ static void recv_arrived(btl_ib_udp_rx_t *rx, btl_ib_udp_sockets_t *sockets, uin
 
 /* ---- receiving ---- */
 
-/* Gives a place in the call a buffer. Returns whether there was one: the first place always has
- * one, if need be one that an earlier, larger call left at a place behind it. */
+/* Gives place `i` of the call a buffer. Returns false if there is none; place 0 then takes one that
+ * an earlier, larger call has left in a later place. */
 static bool call_furnish(btl_ib_udp_rx_t *rx, uint32_t i)
 {
     btl_ib_udp_recv_call_t *call = &rx->call;
@@ -233,17 +238,18 @@ static uint64_t clock_ns(clockid_t clock)
 /* ---- messages that stay in the buffer ---- */
 
 enum {
-    KEPT_LONG = 32768, /* bytes: shorter messages share their memory with others */
-    KEPT_SHORT = 8,    /* calls without a long message: then nothing is kept any more */
+    KEPT_LONG = 32768, /* bytes; messages below that, which share memory with others, are short */
+    KEPT_SHORT = 8,    /* after this many calls without a long message nothing is kept any more */
     KEPT_STEP = 4,     /* messages that one call takes out */
-    EMPTY_LOOKS = 128, /* looks that found nothing, some 40 us: then nothing is kept */
-    CROWD_EACH = 16,   /* long messages between two looks at the clock */
+    EMPTY_LOOKS = 128, /* after this many empty looks, some 40 us, nothing is kept any more */
+    CROWD_EACH = 16,   /* long messages between two readings of the clock */
 };
 
-/* ns between two answers: several time slices of the scheduler */
+/* ns between two measurements: several time slices of the scheduler */
 #define CROWD_NS UINT64_C(10000000)
 
-/* Counts a long message, and now and then looks whether the thread has its processor alone. */
+/* Counts a long message, and now and then finds out whether this thread has a processor alone: it
+ * has if it got 31/32 of the time or more. */
 static void crowd_count(btl_ib_udp_crowd_t *crowd)
 {
     if (crowd->messages++ % CROWD_EACH != 0) {
@@ -261,7 +267,7 @@ static void crowd_count(btl_ib_udp_crowd_t *crowd)
     }
 }
 
-/* Handles the failure of a call for another reason than that there was nothing. */
+/* Handles a call that failed for another reason than an empty socket. */
 __attribute__((noinline)) static void recv_failed(const btl_ib_udp_socket_t *socket, int error,
                                                   btl_ib_udp_errors_t *errors)
 {
@@ -271,8 +277,8 @@ __attribute__((noinline)) static void recv_failed(const btl_ib_udp_socket_t *soc
     }
 }
 
-/* Takes at most `most` messages out of a socket's buffer, one where the system refuses to take
- * several. Returns how many, or -1 with errno. */
+/* Takes at most `most` messages out of a socket's buffer; one if the system refuses recvmmsg().
+ * Returns how many, or -1 with errno. */
 static int kept_take_out(const btl_ib_udp_socket_t *socket, uint32_t most)
 {
     struct mmsghdr none[KEPT_STEP] = {{.msg_len = 0}};
@@ -285,8 +291,8 @@ static int kept_take_out(const btl_ib_udp_socket_t *socket, uint32_t most)
     return got;
 }
 
-/* Takes the oldest `n` messages out of a socket's buffer; fewer if the socket has an error to
- * tell. */
+/* Takes the oldest `n` messages out of a socket's buffer; fewer if a call fails, as with an error
+ * of the socket. */
 static void kept_release(btl_ib_udp_kept_t *kept, const btl_ib_udp_socket_t *socket, uint32_t n,
                          btl_ib_udp_errors_t *errors)
 {
@@ -310,7 +316,7 @@ void btl_ib_udp_recv_release(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *so
     }
 }
 
-/* Counts a look that found nothing at a socket of which messages are kept. */
+/* Counts a look that found nothing at a socket with kept messages; takes these out after many. */
 __attribute__((noinline)) static void kept_count_empty(btl_ib_udp_kept_t *kept,
                                                        const btl_ib_udp_socket_t *socket,
                                                        btl_ib_udp_errors_t *errors)
@@ -320,8 +326,9 @@ __attribute__((noinline)) static void kept_count_empty(btl_ib_udp_kept_t *kept,
     }
 }
 
-/* Chooses whether the next call leaves its messages in the socket's buffer, after a call that got
- * `got`, and did so if they are to be kept. While anything is kept calls read behind that. */
+/* Chooses whether the next call leaves its messages in the socket's buffer. Called after a call
+ * that got `got` messages, which are now kept if kept->on. While any message is kept, calls have to
+ * go on leaving theirs, to read behind it. */
 __attribute__((noinline)) static void kept_next(btl_ib_udp_rx_t *rx,
                                                 const btl_ib_udp_sockets_t *sockets, uint32_t index,
                                                 uint32_t got, btl_ib_udp_errors_t *errors)
@@ -349,7 +356,7 @@ __attribute__((noinline)) static void kept_next(btl_ib_udp_rx_t *rx,
 
 /* ---- a call ---- */
 
-/* Gives a call buffers, at most `wanted`. Returns how many it has. */
+/* Gives the call buffers, at most `wanted`. Returns how many it has. */
 __attribute__((noinline)) static uint32_t call_furnish_all(btl_ib_udp_rx_t *rx, uint32_t wanted)
 {
     uint32_t batch = 0;
@@ -360,8 +367,8 @@ __attribute__((noinline)) static uint32_t call_furnish_all(btl_ib_udp_rx_t *rx, 
     return batch;
 }
 
-/* Queues what a call with `batch` buffers got, in the first `got`. Not inlined, as most calls find
- * nothing. */
+/* Makes the `got` messages of a call with `batch` buffers pending, and chooses the batch of the
+ * next call. Not inlined, as most calls find nothing. */
 __attribute__((noinline)) static void recv_take(btl_ib_udp_rx_t *rx, btl_ib_udp_sockets_t *sockets,
                                                 uint32_t index, uint32_t batch, uint32_t got)
 {
@@ -373,7 +380,7 @@ __attribute__((noinline)) static void recv_take(btl_ib_udp_rx_t *rx, btl_ib_udp_
         bytes += rx->call.msg[i].msg_len;
         recv_arrived(rx, sockets, index, buffer, &rx->call.msg[i]);
     }
-    /* If short messages come faster than one a call the next asks for more at a time. */
+    /* Short messages that filled all buffers come faster than calls: ask for more next time. */
     if (got < batch || bytes > batch * SHORT) {
         rx->batch[index] = 1;
     } else if (batch < BTL_IB_UDP_RECV_BATCH) {
@@ -381,7 +388,7 @@ __attribute__((noinline)) static void recv_take(btl_ib_udp_rx_t *rx, btl_ib_udp_
     }
 }
 
-/* Receives from a socket. Most calls find nothing, and leave the buffer ready for the next. */
+/* Receives by one call. Most calls find nothing, and leave the buffer ready for the next one. */
 bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, btl_ib_udp_sockets_t *sockets, uint32_t index,
                      btl_ib_udp_errors_t *errors)
 {
@@ -407,7 +414,8 @@ bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, btl_ib_udp_sockets_t *sockets, uint32_
         if (got < 0 && errno != EAGAIN) {
             const int error = errno;
             recv_failed(socket, error, errors);
-            if (batch == 1 && btl_ib_udp_is_refusal(error)) { /* there is no other call to try */
+            /* If recvmmsg() is refused, the next call is recvmsg(); if that is, nothing is left. */
+            if (batch == 1 && btl_ib_udp_is_refusal(error)) {
                 btl_ib_udp_errors_count_refusal(errors, "recvmsg", error);
             }
         }
@@ -433,7 +441,7 @@ int btl_ib_udp_recv_events(btl_ib_udp_rx_t *rx, btl_ib_udp_peers_t *peers, btl_i
     while (n < max && rx->pending_count > 0) {
         btl_ib_udp_pending_t *pending = &rx->pending[rx->pending_first];
         btl_ib_udp_buffer_t *buffer = pending->buffer;
-        /* The sender is looked up now, as datagrams before this one may have made it known. */
+        /* Look the sender up only now, as the engine may have added it for an earlier datagram. */
         const btl_ib_addr_t from = btl_ib_udp_peer_find(peers, &buffer->name);
 
         while (n < max && pending->at < pending->end) {

@@ -11,19 +11,20 @@
 #include <netinet/udp.h>
 #include <string.h>
 
-enum { TRIES_MAX = 8 }; /* of a call that fails with what earlier datagrams met */
+enum { TRIES_MAX = 8 }; /* of a batch, if calls fail with errors of earlier datagrams */
 
 /* ---- making a call ---- */
 
-/* Lanes, each of which has a socket that serves all peers. */
+/* Lanes, each of which has a socket that serves all peers. LANE_OTHER + i goes from the port of
+ * sender i, of the spare flow or a path, to the port of the bulk lane. */
 typedef enum {
     LANE_BULK,
     LANE_LATENCY,
-    LANE_OTHER, /* from another port to where bulk goes: of the spare flow and those behind it */
+    LANE_OTHER,
 } lane_t;
 
-/* Returns the lane of a datagram. Usually all but bulk goes by the latency lane; by the other flows
- * everything takes one lane. */
+/* Returns the lane of a datagram. In the usual flow bulk takes the bulk lane, everything else the
+ * latency lane; in each other flow everything takes one lane. */
 static lane_t lane_of(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram)
 {
     const bool usual = datagram->flow == BTL_IB_FLOW_USUAL;
@@ -43,7 +44,7 @@ static btl_ib_udp_socket_t *lane_socket(const btl_ib_udp_tx_t *tx, lane_t lane)
                               : &tx->sockets->socket[lane == LANE_LATENCY];
 }
 
-/* Returns the socket that is connected to a peer, or NULL if there is none of this lane. */
+/* Returns the socket of this lane that is connected to a peer; NULL: there is none. */
 static btl_ib_udp_socket_t *connected_socket(const btl_ib_udp_tx_t *tx, lane_t lane,
                                              const btl_ib_udp_peer_t *peer)
 {
@@ -58,8 +59,8 @@ static const btl_ib_udp_name_t *lane_name(const btl_ib_udp_peer_t *peer, lane_t 
     return lane == LANE_LATENCY ? &peer->latency : &peer->name;
 }
 
-/* Returns how many datagrams from the first on can be one message. A shorter last datagram counts
- * as a full one, as it does at the receiver, which moves them apart (udp_recv.c). */
+/* Returns how many datagrams, from the first on, can be one message. A shorter last one counts as a
+ * full one, as the receiver moves datagrams apart in a buffer (udp_recv.c). */
 static int gso_run(const btl_ib_tx_t *first, int n)
 {
     const int run = btl_ib_gso_run(first, n, BTL_IB_UDP_GSO_BYTES);
@@ -82,7 +83,7 @@ static void message_add_control(struct msghdr *msg, int level, int type, const v
     msg->msg_controllen += CMSG_SPACE(size);
 }
 
-/* Has the kernel cut a message into datagrams of `size` bytes. */
+/* Has the kernel split a message into datagrams of `size` bytes. */
 static void message_set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
 {
     const uint16_t value = (uint16_t) size;
@@ -91,7 +92,8 @@ static void message_set_segment(struct msghdr *msg, uint8_t *control, uint32_t s
     message_add_control(msg, SOL_UDP, UDP_SEGMENT, &value, sizeof(value));
 }
 
-/* Has a message leave with ECT(0) or without, and with the traffic class of all. */
+/* Has a message leave with ECT(0) (`ect`) or without, by a control message, which also has to
+ * repeat the socket's traffic class. */
 __attribute__((noinline)) static void message_set_ect(const btl_ib_udp_tx_t *tx, struct msghdr *msg,
                                                       uint8_t *control, bool ect)
 {
@@ -104,7 +106,7 @@ __attribute__((noinline)) static void message_set_ect(const btl_ib_udp_tx_t *tx,
                         sizeof(value));
 }
 
-/* Copies the pieces of `run` datagrams to where the call gathers them. */
+/* Copies all pieces of `run` datagrams into one piece, which it returns. */
 static struct iovec call_gather(btl_ib_udp_call_t *call, const btl_ib_tx_t *first, int run)
 {
     struct iovec all = {.iov_base = call->gathered};
@@ -119,8 +121,8 @@ static struct iovec call_gather(btl_ib_udp_call_t *call, const btl_ib_tx_t *firs
     return all;
 }
 
-/* Adds a message of `run` datagrams to one peer, whose pieces go to `iov`. Returns the place behind
- * those. */
+/* Adds a message of `run` datagrams to a call. `to`: its receiver; NULL: the peer that the socket
+ * is connected to. Writes its pieces from `iov` on, and returns the place behind them. */
 static struct iovec *call_add_message(const btl_ib_udp_tx_t *tx, btl_ib_udp_call_t *call,
                                       const btl_ib_tx_t *first, int run,
                                       const btl_ib_udp_name_t *to, struct iovec *iov)
@@ -152,7 +154,7 @@ static struct iovec *call_add_message(const btl_ib_udp_tx_t *tx, btl_ib_udp_call
     return iov;
 }
 
-/* Has a call, whose first datagram leaves with ECT(0) (`ect`) or without, go by a socket. */
+/* Sets the socket of a call whose first datagram leaves with ECT(0) (`ect`) or without. */
 static void call_choose_socket(const btl_ib_udp_tx_t *tx, btl_ib_udp_socket_t *socket, bool ect,
                                btl_ib_udp_call_t *call)
 {
@@ -162,16 +164,15 @@ static void call_choose_socket(const btl_ib_udp_tx_t *tx, btl_ib_udp_socket_t *s
     }
 }
 
-/* What is tried otherwise once the system has refused a call of a batch. */
+/* How calls of a batch are made; changes after the system has refused one. */
 typedef struct attempt {
     bool gso;    /* datagrams are joined */
     bool single; /* each call has one message */
-    int tries;
+    int tries;   /* refusals so far */
 } attempt_t;
 
-/* Makes messages of the first datagrams of a batch that go by one lane. A call to one peer goes by
- * the socket that is connected to it, without a name; a call to several peers by a shared
- * socket. */
+/* Makes a call of the first datagrams of a batch, as far as they go by one lane. A call to one peer
+ * uses the socket that is connected to it, if there is one; a call to several a shared socket. */
 static void call_make(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n,
                       const attempt_t *attempt, btl_ib_udp_call_t *call)
 {
@@ -199,7 +200,7 @@ static void call_make(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n,
     }
 }
 
-/* Makes a call of one datagram, as most short messages are, without copying its pieces. */
+/* Makes a call of one datagram, as most short messages are. Its `iov` is used in place. */
 static void call_make_single(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram,
                              btl_ib_udp_call_t *call)
 {
@@ -228,7 +229,7 @@ static void call_make_single(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datag
 
 /* ---- sending ---- */
 
-/* Makes the system call. Returns how many messages went, or -1 with errno. */
+/* Makes the system call. Returns how many messages were sent, or -1 with errno. */
 static int call_submit(btl_ib_udp_call_t *call)
 {
     int rc;
@@ -248,8 +249,8 @@ static bool error_is_full(int error)
     return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
 }
 
-/* Sends a datagram again by itself after EMSGSIZE, which may be due to an earlier datagram. Returns
- * 0 or an errno: EMSGSIZE if this one is too large, and then there is an event for poll(). */
+/* Sends a datagram again, alone, after EMSGSIZE, which may be the error of an earlier datagram.
+ * Returns 0 or an errno. EMSGSIZE: this one is too large, and an event for poll() is kept. */
 static int call_again(const btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
                       const btl_ib_tx_t *datagram)
 {
@@ -265,9 +266,10 @@ static int call_again(const btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
     return error;
 }
 
-/* Handles the refusal of the first message of a call. Returns 0 if the message is worth another
- * try, with `attempt` changed or because the error was due to an earlier datagram; -1 if the
- * message has gone since; else the errno. */
+/* Handles the refusal of the first message of a call. Returns 0: try again (`attempt` was changed,
+ * or the error was that of an earlier datagram); -1: the datagram was sent here; else the errno,
+ * for
+ * good. */
 static int call_refused(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
                         const btl_ib_tx_t *first, attempt_t *attempt, int error)
 {
@@ -281,13 +283,13 @@ static int call_refused(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
         && btl_ib_udp_errors_read(tx->errors, call->socket, BTL_IB_ADDR_UNKNOWN)) {
         return 0;
     }
-    if (call->count > 1 && btl_ib_udp_is_refusal(error)) { /* perhaps sendmmsg() is, alone */
+    if (call->count > 1 && btl_ib_udp_is_refusal(error)) { /* the system may allow sendmsg() */
         attempt->single = true;
         return 0;
     }
     if (call->datagrams[0] > 1) {
-        /* Send them one by one. A device that makes no checksums cannot cut (EIO), and older
-         * kernels say EINVAL where the path carries less than they thought. */
+        /* Send them one by one. A device that makes no checksums cannot split (EIO), and older
+         * kernels give EINVAL if the path carries less than they thought. */
         attempt->gso = false;
         if (error == EMSGSIZE) {
             (void) btl_ib_udp_errors_read(tx->errors, call->socket, first->to);
@@ -301,8 +303,8 @@ static int call_refused(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
     if (error == EMSGSIZE && first->size <= tx->max_datagram) {
         error = call_again(tx, call, first);
     }
-    if (error != 0 && !error_is_full(error) && !tx->told_error) {
-        tx->told_error = true;
+    if (error != 0 && !error_is_full(error) && !tx->error_reported) {
+        tx->error_reported = true;
         BTL_IB_UDP_LOG(
             tx->log, 1, "cannot send %u bytes to %s: %s", first->size,
             btl_ib_ip_port_text(&tx->peers->peer[first->to].name.any, text, sizeof(text)),
@@ -313,8 +315,8 @@ static int call_refused(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
 
 /* ---- sending a batch ---- */
 
-/* Makes calls until all datagrams are sent or one is refused for good: the kernel takes some of a
- * call's messages, and what it refuses is tried once more where that can help. */
+/* Makes calls until all datagrams are sent, or one is refused for good. The kernel may take only
+ * some messages of a call; one that it refuses is tried again if that can help. */
 int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *error)
 {
     btl_ib_udp_call_t *call = &tx->call;
@@ -332,7 +334,8 @@ int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *e
             done += call->datagrams[i];
         }
         if (messages > 0) {
-            if (messages < (int) call->count) { /* the next one's error was lost with the call */
+            /* The call did not return the error of the next message: read it from the queue. */
+            if (messages < (int) call->count) {
                 (void) btl_ib_udp_errors_read(tx->errors, call->socket, batch[done].to);
             }
             continue;

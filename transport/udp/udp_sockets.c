@@ -28,7 +28,7 @@ enum {
     ADDRESS_AT = 6,
 };
 
-/* Returns the port, which both kinds of names have at the same place. */
+/* Returns the port, which IPv4 and IPv6 have at the same place. */
 static uint16_t name_port(const btl_ib_udp_name_t *name)
 {
     return ntohs(name->v4.sin_port);
@@ -72,7 +72,7 @@ uint32_t btl_ib_udp_name_pack(const btl_ib_udp_name_t *name, uint32_t max_datagr
     return ADDRESS_AT + size;
 }
 
-/* True for the address of one host that others can reach. */
+/* True for an address of a single host, at which others can reach it. */
 static bool name_is_usable(const btl_ib_udp_name_t *name)
 {
     if (name->any.sa_family == AF_INET) {
@@ -116,13 +116,13 @@ int btl_ib_udp_name_unpack(const void *bytes, size_t len, btl_ib_udp_name_t *nam
 
 enum {
     ECN_OFF = 0xfc,  /* a traffic class without the codepoint of ECN */
-    UNLIKE_MOST = 4, /* more calls that want the other codepoint: then the socket changes */
+    UNLIKE_MOST = 4, /* the option changes when `unlike` reaches this */
     BUFFER_WANTED = 4 * 1024 * 1024,
-    BUFFER_NEEDED = 212992, /* as stock kernels grant; in less, bursts of few peers find no room */
+    BUFFER_NEEDED = 212992, /* what stock kernels grant; less holds no bursts of a few peers */
     BUSY_BUDGET = 64,       /* datagrams that a read takes from the card: as many as an interrupt */
-    KEEP_SHARE = 8,         /* an eighth of a buffer, at most, for messages that were read */
-    KEEP_MOST = 16,         /* messages: what a processor's own cache holds */
-    KEEP_LEAST = 8,         /* fewer kept messages are no use */
+    KEEP_SHARE = 8,         /* kept messages take at most an eighth of a buffer */
+    KEEP_MOST = 16,         /* kept messages, at most: as many as a processor's cache holds */
+    KEEP_LEAST = 8,         /* if there is room for fewer none are kept: they would not help */
 };
 
 /* Sets a socket option to a number. Returns 0, or -1 with errno. */
@@ -132,10 +132,12 @@ static int udp_set_option(int fd, int level, int option, int value)
 }
 
 /*
- * Sets options: errors of the path are to be told (IP_RECVERR), fragments never made. How much the
- * path carries is the engine's business, hence IP_PMTUDISC_PROBE: with IP_PMTUDISC_DO the kernel
- * would refuse what is larger than an ICMP message said, of which it compares addresses and ports
- * only. Returns NULL, or the option that failed, with errno.
+ * Sets options of a new socket: errors of the path are reported (IP_RECVERR), and fragments never
+ * made. The engine finds out how much the path carries, hence IP_PMTUDISC_PROBE: with
+ * IP_PMTUDISC_DO
+ * the kernel would refuse what is larger than an ICMP message said, which anybody can forge.
+ * Returns
+ * NULL, or the option that failed, with errno.
  */
 static const char *udp_set_defaults(int fd, sa_family_t family)
 {
@@ -149,9 +151,9 @@ static const char *udp_set_defaults(int fd, sa_family_t family)
     }
     (void) udp_set_option(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER,
                           v4 ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE);
-    /* Each datagram tells how many others found no room, once some did (socket(7)). */
+    /* Each datagram comes with a count of those that found no room, once there were some. */
     (void) udp_set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
-    /* Messages may be read where they lie, see udp_recv.h. */
+    /* MSG_PEEK reads behind what was read before (udp_recv.h). */
     (void) udp_set_option(fd, SOL_SOCKET, SO_PEEK_OFF, 0);
     return NULL;
 }
@@ -161,8 +163,8 @@ uint32_t btl_ib_udp_socket_wanted(uint32_t buffer)
     return buffer != 0 ? buffer : BUFFER_WANTED;
 }
 
-/* Makes a socket with our options, whose buffers have as many bytes as were wanted, or what the
- * system grants. Returns its descriptor, or a negative errno after saying why at `level`. */
+/* Makes a socket with our options, whose buffers are as large as wanted, or as the system grants.
+ * Returns its descriptor, or a negative errno after logging why at `level`. */
 static int udp_socket_new(btl_ib_udp_sockets_t *sockets, int level)
 {
     const sa_family_t family = sockets->own.any.sa_family;
@@ -184,10 +186,10 @@ static int udp_socket_new(btl_ib_udp_sockets_t *sockets, int level)
     return fd;
 }
 
-/* Marks datagrams that a socket sends: `traffic_class` (four times the DSCP; the two bits for ECN
- * are ignored) in the IP header, and `priority` for queueing disciplines and VLANs of this host
- * (socket(7), SO_PRIORITY; above 6 it needs CAP_NET_ADMIN). 0: the default. If the system refuses
- * the log says so at `level`. */
+/* Marks datagrams that a socket sends: with `traffic_class` in the IP header (four times the DSCP;
+ * the two bits for ECN are ignored), and with `priority` for queueing disciplines and VLANs of this
+ * host (SO_PRIORITY, socket(7); above 6 it needs CAP_NET_ADMIN). 0: the default. Logs at `level`
+ * what the system refuses. */
 static void udp_socket_mark(const btl_ib_udp_log_t *log, int level, int fd, sa_family_t family,
                             uint8_t traffic_class, uint8_t priority)
 {
@@ -207,8 +209,8 @@ static void udp_socket_mark(const btl_ib_udp_log_t *log, int level, int fd, sa_f
     }
 }
 
-/* Has the system tell with which codepoint of ECN datagrams came (`tells`), or not. Returns whether
- * it can. */
+/* Asks the system to report the ECN codepoint of received datagrams (`tells`), or not to. Returns
+ * whether it can. */
 static bool udp_socket_tell_ecn(const btl_ib_udp_log_t *log, int level, int fd, sa_family_t family,
                                 bool tells)
 {
@@ -223,10 +225,10 @@ static bool udp_socket_tell_ecn(const btl_ib_udp_log_t *log, int level, int fd, 
 }
 
 /*
- * Makes reads of an empty socket poll the card's queue, once with MSG_DONTWAIT, instead of waiting
- * for an interrupt (socket(7), SO_BUSY_POLL). Above net.core.busy_read that needs CAP_NET_ADMIN,
- * and so does a preference over interrupts (Linux 5.11), which works where the interface defers
- * them (napi_defer_hard_irqs, gro_flush_timeout). The log says at `level` what the system refuses.
+ * Makes a read of an empty socket poll the card's queue (once, as it has MSG_DONTWAIT) instead of
+ * waiting for an interrupt (SO_BUSY_POLL, socket(7)). For more than net.core.busy_read that needs
+ * CAP_NET_ADMIN; so does preferring it to interrupts (Linux 5.11), which works if the interface
+ * defers them (napi_defer_hard_irqs, gro_flush_timeout). Logs at `level` what the system refuses.
  */
 static void udp_socket_busy_poll(const btl_ib_udp_log_t *log, int level, int fd, uint32_t us)
 {
@@ -249,8 +251,8 @@ static void udp_socket_busy_poll(const btl_ib_udp_log_t *log, int level, int fd,
                    preferred ? "preferred to" : "beside");
 }
 
-/* Returns the bytes of a socket's SO_RCVBUF or SO_SNDBUF, as setsockopt() counts them: the kernel
- * tells twice as much. */
+/* Returns the bytes of a socket's SO_RCVBUF or SO_SNDBUF as setsockopt() counts them. (getsockopt()
+ * returns twice as much.) */
 static uint32_t udp_socket_buffer(int fd, int option)
 {
     int value = 0;
@@ -260,8 +262,8 @@ static uint32_t udp_socket_buffer(int fd, int option)
     return value < 0 ? 0 : (uint32_t) value / 2;
 }
 
-/* Binds a socket to any port, if `first` is 0, or to the first free one from there to `last` in
- * steps of `step`. Returns 0 and its name, or a negative errno. */
+/* Binds a socket to the first free port from `first` to `last` in steps of `step`; to any port if
+ * `first` is 0. Returns 0, and *name has the port; or a negative errno. */
 static int udp_socket_bind(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_name_t *name,
                            uint32_t first, uint32_t last, uint32_t step)
 {
@@ -280,8 +282,8 @@ static int udp_socket_bind(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_nam
     return -EADDRINUSE;
 }
 
-/* Returns the limits of the system that make a socket's buffers smaller than `buffer` bytes, or
- * than a burst of a few peers needs if that is 0. */
+/* Returns the limits of the system that make a socket's buffers smaller than `buffer` bytes; or, if
+ * that is 0, too small for bursts of a few peers. */
 static btl_ib_limit_t udp_socket_limit(const btl_ib_udp_log_t *log, int fd, uint32_t buffer)
 {
     const uint32_t needed = buffer != 0 ? buffer : BUFFER_NEEDED;
@@ -306,7 +308,7 @@ static btl_ib_limit_t udp_socket_limit(const btl_ib_udp_log_t *log, int fd, uint
 
 enum { PAIRS_MAX = 64 }; /* tries to find two ports in a row */
 
-/* Adds a socket that is not bound yet. Returns 0, or a negative errno after saying why at
+/* Adds a socket that is not bound yet. Returns 0, or a negative errno after logging why at
  * `level`. */
 static int socket_open(btl_ib_udp_sockets_t *sockets, bool latency, int level)
 {
@@ -333,7 +335,7 @@ static void socket_close_last(btl_ib_udp_sockets_t *sockets)
 
 /* ---- codepoints of ECN ---- */
 
-/* Has sockets tell codepoints. Each message that comes with one takes 80 ns more. */
+/* Asks for codepoints only when they are needed: each message that has one takes 80 ns more. */
 void btl_ib_udp_sockets_tell_codepoints(btl_ib_udp_sockets_t *sockets)
 {
     sockets->tells_codepoints = true;
@@ -387,13 +389,13 @@ enum { FEW_RAILS = 2 };
 bool btl_ib_udp_rails_many;
 
 static struct {
-    uint32_t open;    /* bits: rails that are open */
-    int epoll_fd;     /* of all rails; -1: there is no set */
-    uint32_t ready;   /* bits: rails that the set named last */
-    uint32_t told;    /* bits: rails that were told so since */
-    uint64_t turn_at; /* us: when this turn began */
-    uint32_t polled;  /* bits: rails that were polled in this turn */
-    bool asks;        /* many rails were polled in the turn before: the set is asked */
+    uint32_t open;     /* bits: rails that are open */
+    int epoll_fd;      /* of all rails; -1: there is no set */
+    uint32_t ready;    /* bits: rails that had something when the set was last asked */
+    uint32_t answered; /* bits: rails that got that answer; if one asks again, so is the set */
+    uint64_t turn_at;  /* us: `now` of this turn */
+    uint32_t polled;   /* bits: rails that were polled in this turn */
+    bool asks;         /* the set is asked, as many rails were polled in the turn before */
 } rails = {.epoll_fd = -1};
 
 static void rails_set_open(uint32_t open)
@@ -410,8 +412,8 @@ static void rails_enter(btl_ib_udp_sockets_t *sockets)
     }
 }
 
-/* Takes a rail out of the set of all rails. Closing the rail's own set would do so, too, unless a
- * child of fork() has it as well. */
+/* Takes a rail out of the set of all rails. (Closing the rail's own set would not do so if a child
+ * of fork() has it as well.) */
 static void rails_leave(btl_ib_udp_sockets_t *sockets)
 {
     if (sockets->rail.watched && rails.epoll_fd >= 0) {
@@ -436,7 +438,7 @@ static bool rails_watch(const btl_ib_udp_sockets_t *sockets, int own)
                        strerror(errno));
         return false;
     }
-    rails.told |= sockets->rail.bit; /* the last answer did not count this rail: ask again */
+    rails.answered |= sockets->rail.bit; /* the last answer lacks this rail: ask again */
     return true;
 }
 
@@ -445,7 +447,7 @@ static uint32_t rails_find_ready(void)
 {
     struct epoll_event events[32];
     const int n = epoll_wait(rails.epoll_fd, events, 32, 0);
-    uint32_t ready = n < 0 ? UINT32_MAX : 0; /* their own sets tell why */
+    uint32_t ready = n < 0 ? UINT32_MAX : 0; /* then each rail asks its own set */
 
     for (int i = 0; i < n; i++) {
         ready |= events[i].data.u32;
@@ -476,17 +478,17 @@ btl_ib_udp_rail_state_t btl_ib_udp_rails_ask(btl_ib_udp_sockets_t *sockets, uint
             return BTL_IB_UDP_RAIL_UNKNOWN;
         }
     }
-    if (new_turn || rails.told & bit) {
+    if (new_turn || rails.answered & bit) {
         rails.ready = rails_find_ready();
-        rails.told = 0;
+        rails.answered = 0;
     }
-    rails.told |= bit;
+    rails.answered |= bit;
     return rails.ready & bit ? BTL_IB_UDP_RAIL_READY : BTL_IB_UDP_RAIL_EMPTY;
 }
 
 /* ---- shared sockets ---- */
 
-/* Returns the last port that may be used; 0: any may. */
+/* Returns the last port that may be used; 0: any port may. */
 static uint32_t last_port(const btl_ib_open_params_t *params)
 {
     const uint32_t last = params->port_min == 0 ? 0 : params->port_min + params->port_count - 1;
@@ -494,8 +496,7 @@ static uint32_t last_port(const btl_ib_open_params_t *params)
     return last < UINT16_MAX ? last : UINT16_MAX;
 }
 
-/* Adds a socket at the first free port from `first` to `last`, which becomes that of `name`.
- * Returns 0 or a negative errno. */
+/* Adds a socket, and binds it as udp_socket_bind() does. Returns 0 or a negative errno. */
 static int socket_open_bound(btl_ib_udp_sockets_t *sockets, btl_ib_udp_name_t *name, uint32_t first,
                              uint32_t last, uint32_t step)
 {
@@ -523,8 +524,8 @@ static int sockets_open_single(btl_ib_udp_sockets_t *sockets, const btl_ib_open_
     return rc;
 }
 
-/* Opens two sockets at ports in a row. From a range all rails take ports two by two, so that no
- * single ones are left between them. Returns 0 or a negative errno. */
+/* Opens two sockets at ports in a row. In a range the first port is taken in steps of two, so that
+ * the rails leave no single ports between them. Returns 0 or a negative errno. */
 static int sockets_open_pair(btl_ib_udp_sockets_t *sockets, const btl_ib_open_params_t *params)
 {
     const uint32_t last = last_port(params);
@@ -552,8 +553,8 @@ static int sockets_open_pair(btl_ib_udp_sockets_t *sockets, const btl_ib_open_pa
     return rc;
 }
 
-/* Returns how many messages may stay in a buffer after they were read, if the kernel can read
- * behind them (socket(7), SO_PEEK_OFF). */
+/* Returns how many messages may stay in a buffer after reading (udp_recv.h); 0 if the kernel cannot
+ * read behind them (SO_PEEK_OFF, socket(7)). */
 static uint32_t sockets_allow_kept(const btl_ib_udp_sockets_t *sockets)
 {
     const uint32_t room = sockets->buffer_bytes / KEEP_SHARE / BTL_IB_UDP_COUNTED_JOINED;
@@ -575,7 +576,7 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
     sockets->buffer_wanted = params->socket_buffer;
     sockets->traffic_class = params->traffic_class;
     sockets->priority = params->service_level;
-    /* A datagram with a traffic class of its own has the priority that follows from that. */
+    /* No ECN with a priority: a control message for ECT(0) would also change the priority. */
     sockets->ecn = params->ecn && params->service_level == 0;
     sockets->busy_poll = params->busy_poll;
     sockets->no_gro = params->no_gro;
@@ -602,7 +603,7 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
     sockets->limit = udp_socket_limit(sockets->log, fd, params->socket_buffer);
     sockets->buffer_bytes = 2 * udp_socket_buffer(fd, SO_RCVBUF);
     sockets->keep_most = sockets_allow_kept(sockets);
-    /* The loopback interface, or one to a container. */
+    /* The loopback interface, or a veth, which leads to a container. */
     btl_ib_facts_interface_driver(device->interface, &facts);
     sockets->within = device->loopback || strcmp(facts.driver, "veth") == 0;
     /* Kernels before 4.18 do not know the option, and refuse it. */
@@ -621,7 +622,7 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
 
 /* ---- sockets to be connected ---- */
 
-/* Lets other sockets be bound to our ports, or not. Returns 0, or -1 with errno. */
+/* Lets other sockets be bound to our ports (`value` 1), or not (0). Returns 0, or -1 with errno. */
 static int sockets_share_ports(const btl_ib_udp_sockets_t *sockets, int value)
 {
     int rc = 0;
@@ -632,9 +633,9 @@ static int sockets_share_ports(const btl_ib_udp_sockets_t *sockets, int value)
     return rc;
 }
 
-/* Binds the newest socket to the port of the last shared one. Nobody else is to be bound to it, so
- * the port was got without SO_REUSEPORT, which is set only while a bind() of ours takes, and even
- * then lets in nobody but this user (socket(7)); SO_REUSEADDR would let in anybody. Returns 0 or a
+/* Binds the newest socket to the port of the last shared one. No other process may be bound to that
+ * port. So it was bound without SO_REUSEPORT, which is set for this bind() only, and even then
+ * admits sockets of this user only (socket(7)); SO_REUSEADDR would admit anybody's. Returns 0 or a
  * negative errno. */
 static int sockets_bind_shared(btl_ib_udp_sockets_t *sockets)
 {
@@ -658,7 +659,7 @@ int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets)
     if (rc != 0) {
         return rc;
     }
-    /* A smaller buffer would not hold what peers were granted. */
+    /* A smaller buffer would not hold the credits that peers were granted. */
     if (2 * udp_socket_buffer(sockets->socket[index].fd, SO_RCVBUF) < sockets->buffer_bytes) {
         rc = -ENOBUFS;
     } else if (sockets->epoll_fd >= 0
@@ -675,10 +676,11 @@ int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets)
 
 /* ---- sockets that only send ---- */
 
-enum { SENDER_PAUSE = 1000000 }; /* us between two ports of one, at least */
+enum { SENDER_PAUSE = 1000000 }; /* us between two changes of a sender's port, at least */
 
-/* Binds such a socket to a port of the range, from the last one down, as pairs are taken from the
- * first one up; ports that were tried before come last. Returns 0 or a negative errno. */
+/* Binds the socket of a sender to a port of the range. Goes from the last port down, as pairs are
+ * taken from the first one up; ports that were tried before come last. Returns 0 or a negative
+ * errno. */
 static int sender_bind(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_name_t *name)
 {
     const uint32_t count = sockets->port_last - sockets->port_min + 1;
@@ -691,13 +693,13 @@ static int sender_bind(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_name_t 
     return rc;
 }
 
-/* Opens the socket, or replaces it by one of another port. Without a free port all stays as it
- * is. */
+/* Opens the socket of a sender, or replaces it by one of another port. Does nothing if no port is
+ * free. */
 static void sender_open(btl_ib_udp_sockets_t *sockets, uint32_t i)
 {
     btl_ib_udp_sender_t *sender = &sockets->sender[i];
     const sa_family_t family = sockets->own.any.sa_family;
-    bool told = false; /* of any of them */
+    bool reported = false; /* a sender failed before, which was logged at level 1 */
     struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
     const struct sock_fprog filter = {.len = 1, .filter = &drop};
     btl_ib_udp_name_t name = sockets->own;
@@ -707,9 +709,9 @@ static void sender_open(btl_ib_udp_sockets_t *sockets, uint32_t i)
 
     if (rc != 0) {
         for (uint32_t k = 0; k < BTL_IB_UDP_SENDERS_MAX; k++) {
-            told |= sockets->sender[k].failed;
+            reported |= sockets->sender[k].failed;
         }
-        BTL_IB_UDP_LOG(sockets->log, told ? 10 : 1,
+        BTL_IB_UDP_LOG(sockets->log, reported ? 10 : 1,
                        "no further port to send by, though some may lead nowhere or be capped "
                        "(btl_ib_port_min %u): %s",
                        sockets->port_min, strerror(-rc));
@@ -719,7 +721,7 @@ static void sender_open(btl_ib_udp_sockets_t *sockets, uint32_t i)
         }
         return;
     }
-    /* Nobody reads the socket, so a filter drops what comes: its buffer stays empty. */
+    /* Nobody reads the socket: a filter drops what arrives, so that its buffer stays empty. */
     (void) setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter));
     udp_socket_mark(sockets->log, 10, fd, family, sockets->traffic_class, sockets->priority);
     if (sender->socket.fd >= 0) {
@@ -778,7 +780,7 @@ uint32_t btl_ib_udp_sockets_ready(const btl_ib_udp_sockets_t *sockets, uint32_t 
     uint32_t ready = 0;
 
     *errors = 0;
-    if (n < 0) { /* the application closed the set, and the sockets most likely, too: they tell */
+    if (n < 0) { /* the application closed the set, and most likely the sockets: look at all */
         return (UINT32_C(1) << sockets->count) - 1;
     }
     for (int i = 0; i < n; i++) {

@@ -57,10 +57,10 @@ enum { BTL_IB_RC_QP_BUCKETS = 1024 };
 struct btl_ib_rc_peer;
 
 typedef enum btl_ib_rc_stage {
-    BTL_IB_RC_RESOLVING, /* the peer's address, */
-    BTL_IB_RC_ROUTING,   /* the route to it */
+    BTL_IB_RC_RESOLVING, /* finding the peer's address */
+    BTL_IB_RC_ROUTING,   /* finding the route to it */
     BTL_IB_RC_ASKING,    /* our request is on its way */
-    BTL_IB_RC_ACCEPTED,  /* the peer's is; its first message opens the connection */
+    BTL_IB_RC_ACCEPTED, /* we accepted the peer's request; its first message opens the connection */
     BTL_IB_RC_OPEN,
     BTL_IB_RC_AGREED, /* as OPEN, but no data is sent: the peer may close it (verbs_rc_idle.h) */
     BTL_IB_RC_CLOSED, /* the queue pair is gone or going; what it held is being given back */
@@ -68,15 +68,14 @@ typedef enum btl_ib_rc_stage {
 
 /* The silence of a connection (verbs_rc_idle.h). */
 typedef struct btl_ib_rc_idle {
-    uint32_t from;  /* what had been sent and received at the last look */
-    uint32_t looks; /* in a row that found nothing new */
-    /* How many there were when the peer was asked last; 0: not since they began. */
-    uint32_t asked_at;
-    uint32_t questions;
-    uint32_t asked;    /* number of the question that is not answered yet; 0: none */
-    bool spoilt;       /* something went by it since: the answer closes nothing */
-    uint32_t owed;     /* the peer's question that there was no room to answer; 0: none */
-    uint32_t unwanted; /* the peer's consent that there was no room to turn down; 0: none */
+    uint32_t from;      /* count of what had been sent and received at the last look */
+    uint32_t looks;     /* looks in a row that found nothing new */
+    uint32_t asked_at;  /* `looks` when the peer was last asked; 0: not in this silence */
+    uint32_t questions; /* asked so far */
+    uint32_t asked;     /* number of the question that is not answered yet; 0: none */
+    bool spoilt;        /* the connection was used since the question: its answer closes nothing */
+    uint32_t owed;      /* question of the peer that there was no room to answer; 0: none */
+    uint32_t unwanted;  /* AGREE of the peer that there was no room to answer by RESUME; 0: none */
 } btl_ib_rc_idle_t;
 
 typedef struct btl_ib_rc_conn {
@@ -93,15 +92,15 @@ typedef struct btl_ib_rc_conn {
     btl_ib_rc_idle_t idle; /* owned by verbs_rc_idle.c */
 
     /* Owned by verbs_rc_watch.c: */
-    uint32_t waits;      /* looks in a row that found it waiting with no request completed */
-    uint32_t waits_from; /* requests that were completed at the last look */
-    bool roused;         /* something was sent to make the peer's device look, ever */
+    uint32_t waits;      /* looks in a row that found requests under way, and none completed */
+    uint32_t waits_from; /* number of completed requests at the last look */
+    bool roused;         /* it was roused at least once */
 
     struct rdma_cm_id *id;
-    bool answer_due; /* iWARP: until the peer has answered destroying the id would wait for that */
+    bool answer_due; /* iWARP: the peer has not answered; destroying the id would wait for that */
     struct ibv_qp *qp;
     btl_ib_rc_cq_t *cq;
-    uint32_t cq_entries; /* of it, that are ours */
+    uint32_t cq_entries; /* entries of `cq` that are reserved for this connection */
     uint8_t *memory;     /* of memory_size bytes */
     size_t memory_size;
     struct ibv_mr *mr;
@@ -158,8 +157,8 @@ typedef struct btl_ib_rc_conns {
 
 /* ---- life ---- */
 
-/* Returns a connection to be made, NULL if memory is short. `id` is that of the peer's request,
- * NULL: we ask. */
+/* Returns a new connection that is to be made; NULL: memory is short. `id` is that of the peer's
+ * request; NULL: we ask. */
 btl_ib_rc_conn_t *btl_ib_rc_conn_new(btl_ib_rc_conns_t *conns, struct btl_ib_rc_peer *peer,
                                      uint64_t peer_cookie, uint8_t channel, struct rdma_cm_id *id);
 
@@ -168,8 +167,9 @@ btl_ib_rc_conn_t *btl_ib_rc_conn_new(btl_ib_rc_conns_t *conns, struct btl_ib_rc_
  * errno. */
 int btl_ib_rc_conn_equip(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer);
 
-/* Fills in what a request or reply to `to` carries; `bytes` has BTL_IB_RC_PRIVATE_MAX. Packets are
- * no larger than `mtu_most` (enum ibv_mtu; 0: than the port's). */
+/* Returns the parameters of a request or reply to the peer with cookie `to`; `bytes`, which has
+ * BTL_IB_RC_PRIVATE_MAX, gets the private data, and must live as long. Packets are to be no larger
+ * than `mtu_most` (enum ibv_mtu; 0: than the port's). */
 struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64_t to,
                                             uint8_t mtu_most, uint8_t *bytes);
 
@@ -189,8 +189,8 @@ void btl_ib_rc_conn_close(btl_ib_rc_conn_t *conn);
 /* Notes that the peer answered a request. A connection that was closed meanwhile goes now. */
 void btl_ib_rc_conn_answered(btl_ib_rc_conn_t *conn);
 
-/* Notes that the device could not send for a connection, perhaps because its port goes down: if
- * that is not told within 0.2 s the connection is broken. */
+/* Notes that the device could not send for a connection, perhaps because its port goes down. If no
+ * event says so within 0.2 s the connection counts as broken. */
 void btl_ib_rc_conn_suspect(btl_ib_rc_conn_t *conn);
 
 /* Notes that the device takes no more shared buffers for a queue pair, which may be one of ours. */
@@ -206,10 +206,10 @@ void btl_ib_rc_conns_free(btl_ib_rc_conns_t *conns);
 
 /* ---- traffic ---- */
 
-/* Returns the connection that a completion is about, NULL if it is closed. */
+/* Returns the connection that a completion belongs to; NULL: it is closed. */
 btl_ib_rc_conn_t *btl_ib_rc_conns_of(btl_ib_rc_conns_t *conns, const struct ibv_wc *wc);
 
-/* Completes send requests before number `completed`; operations on memory with `error`. */
+/* Completes send requests with numbers below `completed`; operations on memory end with `error`. */
 void btl_ib_rc_conn_sent(btl_ib_rc_conn_t *conn, uint32_t completed, int error);
 
 /* Makes events of sends and operations that are over. Returns how many. */

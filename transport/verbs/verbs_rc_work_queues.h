@@ -83,7 +83,7 @@ enum { BTL_IB_RC_CQ_MAX = 24 };
 typedef struct btl_ib_rc_cq {
     struct ibv_cq *cq;
     uint32_t free;    /* entries that no connection can fill */
-    uint32_t leaving; /* entries of closed connections: free once the queue was read empty */
+    uint32_t leaving; /* entries of closed connections, free when the queue was read until empty */
 } btl_ib_rc_cq_t;
 
 typedef struct btl_ib_rc_cqs {
@@ -117,8 +117,9 @@ static inline int btl_ib_rc_cqs_read(btl_ib_rc_cqs_t *cqs, const btl_ib_rc_cq_t 
     return n;
 }
 
-/* Makes the descriptor readable with the next completion, and reads what came before that. Returns
- * the descriptor; -1 if that cannot be done, or completions are in hand. */
+/* Arms all queues, so that their descriptor becomes readable with the next completion, and reads
+ * completions that came before. Returns the descriptor; -1 if arming failed, or completions are in
+ * hand. */
 int btl_ib_rc_cqs_arm(btl_ib_rc_cqs_t *cqs);
 
 /* True if `cq` is one of the queues. */
@@ -134,12 +135,13 @@ typedef struct btl_ib_rc_rx {
     btl_ib_verbs_rx_buffer_t *buffer;
     uint32_t count;
     uint32_t size; /* bytes that each holds */
-    uint32_t low;  /* while more than this are posted no others are */
+    uint32_t low;  /* idle buffers are posted when at most this many are posted */
 } btl_ib_rc_rx_t;
 
 /* A receive queue as it was asked for. If it is not shared each connection has `num` buffers of its
- * own. A shared queue has `made`, which are doubled up to `num` when the device says that fewer
- * than `limit` are posted; once there are no more to come it says so when none is left. */
+ * own. A shared queue has `made` buffers, which are doubled, up to `num`, when the device reports
+ * that fewer than `limit` are posted. When no more can be made the device reports when none is
+ * left. */
 typedef struct btl_ib_rc_rxq {
     uint32_t size;
     uint32_t num;
@@ -149,16 +151,16 @@ typedef struct btl_ib_rc_rxq {
     bool shared;
     /* A shared queue's: */
     btl_ib_rc_rx_t rx;
-    uint32_t limit; /* 0: the device does not say so */
-    uint32_t made;
-    bool full;  /* there will not be more */
-    bool armed; /* the device will say so */
+    uint32_t limit; /* 0: the device reports nothing */
+    uint32_t made;  /* buffers that there are */
+    bool full;      /* no more can be made */
+    bool armed;     /* the device will report */
     uint32_t slabs;
     struct ibv_mr *slab[BTL_IB_RC_SLABS_MAX];
     uint64_t refills;  /* how often buffers were posted again, */
     uint64_t refilled; /* and how many; of all connections */
-    uint32_t doubled;  /* how often `made` was, because of the limit */
-    uint64_t emptied;  /* how often no buffer was left, as far as told: messages were refused */
+    uint32_t doubled;  /* how often `made` was doubled */
+    uint64_t emptied;  /* how often no buffer was left, as far as reported: senders got RNR */
 } btl_ib_rc_rxq_t;
 
 typedef struct btl_ib_rc_rxqs {
@@ -190,7 +192,7 @@ int btl_ib_rc_rx_make(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t 
 int btl_ib_rc_rxqs_open(btl_ib_rc_rxqs_t *rxqs, const btl_ib_rc_port_t *port,
                         const btl_ib_open_params_t *params);
 
-/* True if so few buffers are posted that the idle ones are to be. */
+/* True if there are idle buffers, and so few are posted that these are to be posted, too. */
 static inline bool btl_ib_rc_rx_is_low(const btl_ib_rc_rx_t *rx)
 {
     return rx->pool.posted <= rx->low && rx->pool.idle_count > 0;

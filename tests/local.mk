@@ -164,6 +164,7 @@ unit_tests = \
     tests/unit/test_overtakes \
     tests/unit/test_path_check \
     tests/unit/test_pauses \
+    tests/unit/test_predict \
     tests/unit/test_pending \
     tests/unit/test_poll_sleep \
     tests/unit/test_poll_throttle \
@@ -178,6 +179,7 @@ unit_tests = \
     tests/unit/test_icmp \
     tests/unit/test_identity \
     tests/unit/test_incast \
+    tests/unit/test_input \
     tests/unit/test_reasm \
     tests/unit/test_reentry \
     tests/unit/test_threads \

@@ -21,6 +21,7 @@ static int setup_sizes(uint32_t size, uint32_t extra_max)
 {
     test_memory_init(&memory);
     btl_ib_reasm_pool_init(&pool, &memory.mem, size, extra_max, 0);
+    memset(peer, 0xee, sizeof(peer)); /* it may be any memory */
     for (int i = 0; i < PEERS; i++) {
         btl_ib_reasm_peer_init(&peer[i]);
     }
@@ -164,6 +165,21 @@ TEST_WITH(test_any_order, setup, teardown)
         }
     }
     assert_int_equal(memory.live, 1); /* one buffer did it all */
+}
+
+/* A buffer that was used before has nothing of any number of chunks, also where the last one is the
+ * first of a word of the bitmap. */
+TEST_WITH(test_used_again, setup, teardown)
+{
+    for (uint32_t fragment = 0; fragment < 400; fragment++) {
+        const bool full = fragment % 2 == 0;
+        const uint32_t total = full ? SIZE : 4 * (fragment / 2) + 1 + fragment % 3;
+        for (uint32_t i = 0; i < chunks_of(total, 4); i++) {
+            assert_int_not_equal(add(0, fragment, total, 4, i), BTL_IB_REASM_WRONG);
+        }
+        check_whole(fragment, total);
+    }
+    assert_int_equal(memory.calls, 1); /* one buffer did it all */
 }
 
 TEST_WITH(test_interleaved, setup, teardown)
@@ -386,6 +402,46 @@ TEST_WITH(test_idle_bounded, setup, teardown)
         check_whole(i, 200);
     }
     assert_int_equal(memory.calls, calls);
+}
+
+/* The numbers of what is finished take memory if one is far ahead: it ends with the incarnation. */
+TEST_WITH(test_end_far_ahead, setup, teardown)
+{
+    assert_int_equal(add(0, 1000, 100, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(memory.live, 2);
+    btl_ib_reasm_end(&pool, &peer[0]);
+    assert_int_equal(memory.live, 1);
+    check_next(0, 1000, 100);
+}
+
+/* Buffers are of a few sizes, each no larger than it must be, and the largest holds any message. */
+TEST_WITH(test_sizes, setup, teardown)
+{
+    enum { LONGEST = 600000 };
+    static const uint32_t totals[] = {8192, 8193, 16384, 70000, 131072, 131073, LONGEST};
+
+    for (uint32_t size = 4000; size < 4016; size++) { /* data, and a bit for each 4 bytes of it */
+        assert_in_range(btl_ib_reasm_bytes(size), sizeof(btl_ib_reasm_t) + size + size / 32,
+                        sizeof(btl_ib_reasm_t) + size + size / 32 + 16);
+    }
+    btl_ib_reasm_pool_fini(&pool);
+    setup_sizes(LONGEST, 99);
+    assert_int_equal(btl_ib_reasm_bytes_least(LONGEST), btl_ib_reasm_bytes(8192));
+    assert_int_equal(btl_ib_reasm_bytes_least(SIZE), btl_ib_reasm_bytes(SIZE));
+    for (uint32_t i = 0; i < sizeof(totals) / sizeof(totals[0]); i++) {
+        uint32_t size = 8192;
+        while (size < totals[i]) {
+            size *= 2;
+        }
+        memory.largest = 0;
+        assert_int_equal(add(0, i, totals[i], 65535, 0),
+                         totals[i] > 65535 ? BTL_IB_REASM_STORED : BTL_IB_REASM_COMPLETE);
+        assert_int_equal(memory.largest, btl_ib_reasm_bytes(size > 131072 ? LONGEST : size));
+        if (whole != NULL) {
+            check_whole(i, totals[i]);
+            btl_ib_reasm_pool_fini(&pool); /* and the next one asks for memory */
+        }
+    }
 }
 
 /* ---- against a model that cannot be wrong ---- */

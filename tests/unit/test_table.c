@@ -64,6 +64,8 @@ TEST_WITH(test_growth, setup, teardown)
         uint32_t size = table.size;
         id[i] = add(i, UINT64_C(0x100000000) * (i / 100) + i % 100, i % 3, 0);
         assert_true(table.size == size || size == i); /* it grows when it is full, not before */
+        assert_int_equal(table.size * (sizeof(*table.slots) + sizeof(*table.buckets)),
+                         btl_ib_table_bytes(i + 1));
         if (i % 3 == 0) {
             btl_ib_table_unname(&table, id[i]);
         }
@@ -136,6 +138,37 @@ TEST_WITH(test_no_memory, setup, teardown)
     memory.allowed = UINT64_MAX;
     add(61, 1000, 0, 0);
     assert_ptr_equal(btl_ib_table_by_id(&table, id[0]), conn(0));
+}
+
+/* Names of one job and of many spread over the buckets: a lookup looks at a few. */
+TEST_WITH(test_spread, setup, teardown)
+{
+    for (uint32_t i = 0; i < 1024; i++) {
+        add(i, i < 512 ? UINT64_C(0x700000000) + i : UINT64_C(0x100000000) * i, i % 2, 0);
+    }
+    assert_int_equal(table.size, 1024);
+    for (uint32_t bucket = 0; bucket < table.size; bucket++) {
+        uint32_t length = 0;
+        for (uint32_t i = table.buckets[bucket]; i != table.size; i = table.slots[i].next) {
+            length++;
+        }
+        assert_in_range(length, 0, 12);
+    }
+}
+
+/* An id has room for so many slots. */
+TEST_WITH(test_most, setup, teardown)
+{
+    uint32_t none;
+
+    table.size = table.free = 1u << BTL_IB_SLOT_BITS;
+    assert_int_equal(btl_ib_table_add(&table, conn(0), 1, 0, 0, &none), -ENOMEM);
+    assert_int_equal(memory.calls, 0);
+    table.size = table.free = 1u << (BTL_IB_SLOT_BITS - 1);
+    memory.allowed = 0;
+    assert_int_equal(btl_ib_table_add(&table, conn(0), 1, 0, 0, &none), -ENOMEM);
+    assert_true(memory.calls > 0); /* for as many slots as there may be */
+    table.size = table.free = 0;
 }
 
 /* ---- against a model that cannot be wrong ---- */

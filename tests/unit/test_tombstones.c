@@ -66,6 +66,19 @@ TEST_WITH(test_each_peer_has_its_own, setup, teardown)
     }
 }
 
+/* What is not there is nobody's: not that of a peer of zeros either. */
+TEST_WITH(test_nothing_behind_the_last, setup, teardown)
+{
+    const btl_ib_tombstone_t zeros = {0};
+
+    assert_int_equal(btl_ib_tombstones_prepare(&tombstones), 0);
+    for (uint64_t name = 1; name < 5; name++) {
+        assert_false(btl_ib_tombstones_ended(&tombstones, &zeros));
+        assert_int_equal(btl_ib_tombstones_floor(&tombstones, &zeros), 0);
+        bury(name, 1);
+    }
+}
+
 TEST_WITH(test_floor_is_above_the_latest_life, setup, teardown)
 {
     btl_ib_tombstone_t peer = tombstone_of(5, 0);

@@ -181,6 +181,7 @@ unit_tests = \
     tests/unit/test_incast \
     tests/unit/test_input \
     tests/unit/test_reasm \
+    tests/unit/test_receive \
     tests/unit/test_reentry \
     tests/unit/test_threads \
     tests/unit/test_rma_offload \

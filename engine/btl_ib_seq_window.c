@@ -250,7 +250,7 @@ uint32_t btl_ib_rnr_runs_within(const btl_ib_rnr_runs_t *runs, uint32_t channel,
     if (runs->more) {
         return to - from;
     }
-    for (uint32_t i = find_run(runs, channel, from); i < runs->count; i++) {
+    for (uint32_t i = find_run(runs, channel, from + 1); i < runs->count; i++) {
         const btl_ib_rnr_run_t *run = &runs->run[i];
         const uint32_t begin = btl_ib_seq_before(run->from, from) ? from : run->from;
         const uint32_t end = btl_ib_seq_before(run->end, to) ? run->end : to;

@@ -467,4 +467,147 @@ TEST_WITH(test_rx_model, setup, teardown)
     assert_true(m.next > 5000);
 }
 
+/* ---- runs of RNR ---- */
+
+/* The model: which of the n-th sequences of each channel got RNR and are kept. */
+enum { RUN_CHANNELS = 3, RUN_SEQS = 100 };
+
+typedef struct runs_model {
+    bool kept[RUN_CHANNELS][RUN_SEQS + 1]; /* the last one never */
+    bool more;
+    uint32_t base;
+    uint32_t last, last_channel;
+} runs_model_t;
+
+static uint32_t runs_model_count(const runs_model_t *m)
+{
+    uint32_t count = 0;
+
+    for (uint32_t channel = 0; channel < RUN_CHANNELS; channel++) {
+        for (uint32_t n = 0; n < RUN_SEQS; n++) {
+            count += m->kept[channel][n] && !m->kept[channel][n + 1];
+        }
+    }
+    return count;
+}
+
+/* The runs are those of the model, in order, and as few as can be. */
+static void runs_model_check(const runs_model_t *m, const btl_ib_rnr_runs_t *runs)
+{
+    uint32_t at = 0;
+    uint32_t need = 0;
+    uint32_t first = 0; /* the one with what got RNR last, or the next one behind it; else 0 */
+    bool found = false;
+
+    assert_int_equal(runs->count, runs_model_count(m));
+    assert_int_equal(runs->more, m->more);
+    for (uint32_t channel = 0; channel < RUN_CHANNELS; channel++) {
+        bool any = false;
+        for (uint32_t n = 0; n < RUN_SEQS; n++) {
+            if (!m->kept[channel][n]) {
+                continue;
+            }
+            assert_int_equal(runs->run[at].channel, channel);
+            assert_int_equal(runs->run[at].from, m->base + n);
+            while (m->kept[channel][n]) {
+                n++;
+            }
+            assert_int_equal(runs->run[at].end, m->base + n);
+            if (!found
+                && (channel > m->last_channel || (channel == m->last_channel && n > m->last))) {
+                found = true;
+                first = at;
+            }
+            at++;
+            any = true;
+            need += sizeof(btl_ib_wire_range_t);
+        }
+        need += any ? sizeof(btl_ib_wire_ack_t) : 0;
+    }
+    assert_int_equal(btl_ib_rnr_runs_first(runs, need), 0);
+    assert_int_equal(btl_ib_rnr_runs_first(runs, need + 100), 0);
+    if (need > 0) {
+        assert_int_equal(btl_ib_rnr_runs_first(runs, need - 1), first);
+        assert_int_equal(btl_ib_rnr_runs_first(runs, 0), first);
+    }
+}
+
+static void runs_model_within(const runs_model_t *m, const btl_ib_rnr_runs_t *runs,
+                              test_random_t *r)
+{
+    const uint32_t channel = test_random_below(r, RUN_CHANNELS);
+    const uint32_t from = test_random_below(r, RUN_SEQS);
+    const uint32_t to = from + test_random_below(r, RUN_SEQS - from + 1);
+    uint32_t count = 0;
+
+    for (uint32_t n = from; n < to; n++) {
+        count += m->more || m->kept[channel][n];
+    }
+    assert_int_equal(btl_ib_rnr_runs_within(runs, channel, m->base + from, m->base + to), count);
+}
+
+static void runs_model_add(runs_model_t *m, btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t n)
+{
+    const bool *kept = m->kept[channel];
+    const bool touches = kept[n + 1] || (n > 0 && kept[n - 1]);
+
+    btl_ib_rnr_runs_add(runs, channel, m->base + n);
+    m->last = n;
+    m->last_channel = channel;
+    if (touches || runs_model_count(m) < BTL_IB_RNR_RUNS) {
+        m->kept[channel][n] = true;
+    } else {
+        m->more = true;
+    }
+}
+
+static void runs_model_take(runs_model_t *m, btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t n)
+{
+    bool *kept = m->kept[channel];
+
+    btl_ib_rnr_runs_take(runs, channel, m->base + n);
+    kept[n] = false;
+    if (runs_model_count(m) > BTL_IB_RNR_RUNS) { /* there is no place for what was above it */
+        m->more = true;
+        for (n++; kept[n]; n++) {
+            kept[n] = false;
+        }
+    }
+    m->more = m->more && runs_model_count(m) > 0;
+}
+
+/* Some were not kept: all are taken for such until there is no run left. */
+TEST_WITH(test_runs_model, setup, teardown)
+{
+    test_random_t r = TEST_RANDOM_SEED;
+    uint32_t full = 0;
+    uint32_t few = 0;
+
+    for (uint32_t i = 0; i < STARTS; i++) {
+        runs_model_t m = {.base = starts[i] - 50};
+        btl_ib_rnr_runs_t runs = {0};
+        for (uint32_t step = 0; step < 20000; step++) {
+            /* Adds and takes anywhere, for one channel or all; from time to time all are taken. */
+            const bool sweeps = step % 1000 >= 700;
+            const uint32_t channels = step / 4000 % 2 == 0 ? 1 : RUN_CHANNELS;
+            const uint32_t any = test_random_below(&r, channels * RUN_SEQS);
+            const uint32_t at = sweeps ? step * 7 % (RUN_CHANNELS * RUN_SEQS) : any;
+            const uint32_t channel = at / RUN_SEQS;
+            const uint32_t n = at % RUN_SEQS;
+            const bool adds = !sweeps && test_random_below(&r, 8) < 5;
+            const bool had_more = m.more;
+            if (adds && !m.kept[channel][n]) {
+                runs_model_add(&m, &runs, channel, n);
+            } else if (!adds) {
+                runs_model_take(&m, &runs, channel, n);
+            }
+            runs_model_check(&m, &runs);
+            runs_model_within(&m, &runs, &r);
+            full += m.more && !had_more;
+            few += !m.more && had_more;
+        }
+    }
+    assert_true(full > 10 && few > 10); /* the test tests something */
+}
+
 UNIT_MAIN(NULL, NULL)

@@ -118,6 +118,25 @@ TEST(no_more_than_so_many)
     assert_int_equal(count_of("5 more datagrams were dropped than are shown"), 1);
 }
 
+/* Those without a line are counted in one when their second is over, not before, although nothing
+ * else is to be done then, nor was there a pause. */
+TEST(told_after_a_second)
+{
+    bench_t *bench = listened(true);
+
+    bench_run(bench, 2 * SECOND);
+    const uint64_t begun = bench->now;
+    throw_forged(bench, SHOWN + 3);
+    while (count_of("more datagrams") == 0 && bench->now < begun + 2 * SECOND) {
+        bench->now += 50;
+        bench_turn(bench, 1);
+    }
+    assert_in_range(bench->now - begun, SECOND, SECOND + 200);
+    assert_int_equal(count_of("3 more datagrams"), 1);
+    end(bench);
+    assert_int_equal(count_of("more datagrams"), 1); /* none is left */
+}
+
 TEST(nothing_without_a_listener)
 {
     bench_t *bench = listened(false);

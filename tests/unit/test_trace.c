@@ -139,6 +139,76 @@ TEST(fields)
     end(bench);
 }
 
+static bool loses_chosen(bench_t *bench, const bench_datagram_t *datagram)
+{
+    const bool chosen = (bench->scratch[0] & 1) != 0;
+
+    if (datagram->source == bench_address(1, 0)) {
+        bench->scratch[0] >>= 1;
+    }
+    return datagram->source == bench_address(1, 0) && chosen;
+}
+
+/* What an ACK says: the first that is missing, one above the highest that arrived, and how many
+ * ranges are between them. */
+TEST(ack_ranges)
+{
+    static const struct {
+        uint32_t lost; /* a bit for each of six messages */
+        uint32_t ranges;
+    } cases[] = {{0x01, 1}, {0x05, 2}, {0x15, 3}, {0x0f, 1}};
+    const btl_ib_trace_event_t *event = &last[BTL_IB_TRACE_ack_sent];
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bench_t *bench = traced();
+        const uint32_t first = bench_channel(bench, 0, 1, 2).expected;
+        bench->loses = loses_chosen;
+        bench->scratch[0] = cases[i].lost;
+        for (int n = 0; n < 6; n++) {
+            bench_send(bench, 1, 0, 1400, 1);
+        }
+        bench_flow(bench);
+        assert_int_equal(event->channel, 2);
+        assert_int_equal(event->ack_channel, 2);
+        assert_int_equal(event->ack, first);
+        assert_int_equal(event->count, cases[i].ranges);
+        assert_int_equal(event->seq, first + 6);
+        assert_int_equal(event->cause, BTL_IB_CAUSE_none);
+        bench->loses = NULL;
+        assert_true(bench_settle(bench, SECOND));
+        end(bench);
+    }
+}
+
+/* What a header acknowledges, with the credit in it, as its sender and its receiver have it. */
+TEST(headers)
+{
+    bench_t *bench = traced();
+    const btl_ib_trace_event_t *sent = &last[BTL_IB_TRACE_sent];
+    const btl_ib_trace_event_t *received = &last[BTL_IB_TRACE_received];
+
+    for (int i = 0; i < 3; i++) {
+        bench_send(bench, 1, 0, 20, 1);
+        bench_deliver(bench, bench_pop(&bench->wire));
+        bench_turn(bench, 0);
+        const bench_channel_t channel = bench_channel(bench, 0, 1, 0);
+        assert_int_equal(received->type, BTL_IB_TYPE_DATA);
+        assert_int_equal(received->seq, channel.expected - 1);
+        assert_int_equal(received->ack, channel.first);
+        assert_int_equal(received->limit, channel.limit);
+        assert_int_equal(received->ack_channel, 0);
+        bench_send(bench, 0, 1, 20, 1);
+        assert_int_equal(sent->ack, channel.expected);
+        assert_int_equal(sent->limit, bench_channel(bench, 0, 1, 0).granted);
+        assert_int_equal(sent->ack_channel, 0);
+        assert_true(sent->flags & BTL_IB_FLAG_ACK);
+        bench_deliver(bench, bench_pop(&bench->wire));
+        bench_turn(bench, 1);
+    }
+    assert_true(bench_settle(bench, SECOND));
+    end(bench);
+}
+
 /* An unknown sender, and what no peer would send. */
 TEST(drops)
 {

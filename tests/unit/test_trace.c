@@ -131,6 +131,7 @@ TEST(fields)
     bench_run(bench, 5000);
     const btl_ib_trace_event_t *got = &last[BTL_IB_TRACE_received];
     assert_int_equal(got->type, BTL_IB_TYPE_ACK);
+    assert_int_equal(got->seq, 0); /* it is not sequenced */
     assert_int_equal(got->peer, bench->hosts[1].config.name);
     assert_int_equal(got->in_flight, 0);
     assert_int_equal(last[BTL_IB_TRACE_ack_received].ack, sent->seq + 1);

@@ -244,6 +244,13 @@ TEST_WITH(timers_after_a_pause, set_up, tear_down)
         assert_int_equal(in_hotel(timers), TIMERS - 64);
         turn(1);
         assert_int_equal(in_hotel(timers), 0);
+        check_in(timers, bench->now + 10);
+        arrive(0, 1);
+        (void) (way == 0 ? turn(5000) : async_turn(5000));
+        assert_int_equal(in_hotel(timers), TIMERS); /* one may be enough */
+        turn(1);
+        turn(1);
+        assert_int_equal(in_hotel(timers), 0);
         bench_run(bench, 1000);
     }
 }
@@ -391,6 +398,22 @@ TEST_WITH(acknowledged_after_a_pause, set_up, tear_down)
     }
 }
 
+/* Where one acknowledgement is due others wait on for something that they may ride on. */
+TEST_WITH(only_what_is_due, set_up, tear_down)
+{
+    bench_start(bench, 2);
+    bench_send(bench, 2, 0, 20, 1);
+    assert_true(bench_settle(bench, SECOND));
+    bench_run(bench, 5000);
+    const uint64_t acks = count->sent_acks;
+    btl_ib_ack_tx_set_pending(bench_conn(bench, 0, 2), 1, false);
+    btl_ib_ack_tx_set_pending(conn, 1, true);
+    turn(0);
+    assert_int_equal(count->sent_acks, acks + 1);
+    assert_int_equal(conn->ack.due, 0);
+    assert_int_equal(bench_conn(bench, 0, 2)->ack.due, 1 << 1);
+}
+
 /* ---- what else it does ---- */
 
 /* Bulk that waits for a short message's receiver goes on when nothing came, when the thread turns,
@@ -409,34 +432,51 @@ TEST_WITH(bulk_goes_on, set_up, tear_down)
     engine->latency.hold_bulk = false;
 }
 
-/* A callback that polls finds what came meanwhile, and its own datagram stays where it is. */
-static void poll_in_callback(bench_t *of, uint32_t message)
-{
-    bench_datagram_t *next = bench_pop(&bench->wire);
+static void *reposted[4]; /* in this order */
+static uint32_t reposts;
 
-    if (bench->messages[message].to != 0 || next == NULL) {
-        return;
+static void note_repost(btl_ib_transport_t *t, void *const *buffers, int n)
+{
+    for (int i = 0; i < n; i++) {
+        assert_true(reposts < 4);
+        reposted[reposts++] = buffers[i];
     }
-    const uint32_t before = bench->hosts[0].rails[0].held;
-    bench_deliver(bench, next);
-    assert_int_equal(turn(0), 1);
-    assert_int_equal(bench->hosts[0].rails[0].held, before); /* that one came back, no other */
 }
 
+static void poll_in_callback(bench_t *of, uint32_t message)
+{
+    if (reposts == 0 && bench->wire.count > 0) {
+        bench_deliver(bench, bench_pop(&bench->wire));
+        assert_int_equal(turn(0), 1);
+    }
+}
+
+/* A callback that polls finds what came meanwhile, and each datagram stays where it is until its
+ * own callback has returned. */
 TEST_WITH(polls_in_a_callback, set_up, tear_down)
 {
-    bench->on_deliver = poll_in_callback;
-    for (int i = 0; i < 3; i++) {
-        bench_send(bench, 1, 0, 20 + (uint32_t) i, 1);
-        bench_turn(bench, 1);
-    }
-    assert_true(bench->wire.count > 1);
-    const bench_datagram_t *datagram = bench->wire.first;
+    btl_ib_transport_ops_t ops = *(real = engine->rails[0]->transport->ops);
+    void *datagrams[2];
+
+    ops.repost = note_repost;
+    engine->rails[0]->transport->ops = &ops;
+    reposts = 0;
+    turn(1); /* what is done now and then */
+    turn(1);
+    bench_send(bench, 1, 0, 20, 1);
+    bench_send(bench, 1, 0, 20, 1);
+    assert_int_equal(bench->wire.count, 2);
+    datagrams[0] = bench->wire.first;
+    datagrams[1] = bench->wire.first->next;
     bench_deliver(bench, bench_pop(&bench->wire));
-    assert_ptr_equal(bench->hosts[0].rails[0].arrived.first, datagram);
+    bench->on_deliver = poll_in_callback;
     turn(0);
-    assert_int_equal(bench->hosts[0].rails[0].held, 0);
+    assert_int_equal(reposts, 2);
+    assert_ptr_equal(reposted[0], datagrams[1]);
+    assert_ptr_equal(reposted[1], datagrams[0]);
     bench->on_deliver = NULL;
+    engine->rails[0]->transport->ops = real;
+    real->repost(engine->rails[0]->transport, datagrams, 2);
 }
 
 /* With one rail and nothing to do a turn only looks whether something came. */
@@ -447,6 +487,19 @@ TEST_WITH(quiet, set_up, tear_down)
     bench_send(bench, 1, 0, 20, 1);
     bench_flow(bench);
     assert_false(engine->work.waits);
+    bench_send(bench, 1, 0, 20, 1);
+    bench_send(bench, 1, 0, 20, 1);
+    while (bench->wire.count > 0) {
+        bench_deliver(bench, bench_pop(&bench->wire));
+    }
+    assert_int_equal(btl_ib_engine_progress(engine, bench->now, 1), 1);
+    assert_int_equal(btl_ib_engine_next_due(engine), bench->now); /* there may be more */
+    assert_int_equal(btl_ib_engine_progress(engine, bench->now, 64), 1);
+    engine->goodput.next = 0;
+    for (int i = 0; i < 100; i++) {
+        turn(90);
+    }
+    assert_int_equal(engine->goodput.next, 0); /* there is no other to compare it with */
 }
 
 /* ---- when the next one is due ---- */

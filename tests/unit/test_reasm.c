@@ -424,6 +424,8 @@ TEST_WITH(test_sizes, setup, teardown)
         assert_in_range(btl_ib_reasm_bytes(size), sizeof(btl_ib_reasm_t) + size + size / 32,
                         sizeof(btl_ib_reasm_t) + size + size / 32 + 16);
     }
+    assert_in_range(btl_ib_reasm_bytes(LONGEST), LONGEST + LONGEST / 32,
+                    sizeof(btl_ib_reasm_t) + LONGEST + LONGEST / 32 + 16);
     btl_ib_reasm_pool_fini(&pool);
     setup_sizes(LONGEST, 99);
     assert_int_equal(btl_ib_reasm_bytes_least(LONGEST), btl_ib_reasm_bytes(8192));

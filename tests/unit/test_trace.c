@@ -238,6 +238,23 @@ TEST(drops)
     end(bench);
 }
 
+/* Whose name is 0, as what nobody named, is not taken for the sender of anything. */
+TEST(a_peer_named_0)
+{
+    static const uint8_t garbage[4];
+    bench_t *bench = new_bench();
+
+    bench->on_event = note;
+    bench->hosts[0].config.trace = true;
+    bench->hosts[1].config.name = 0;
+    acquaint(bench);
+    assert_int_equal(last[BTL_IB_TRACE_received].peer, 0);
+    bench_throw(bench, 0, BENCH_UNKNOWN, garbage, sizeof(garbage));
+    assert_int_equal(last[BTL_IB_TRACE_received].peer, BTL_IB_TRACE_PEER_UNKNOWN);
+    assert_int_equal(last[BTL_IB_TRACE_dropped].peer, BTL_IB_TRACE_PEER_UNKNOWN);
+    end(bench);
+}
+
 /* Ends of connections, and why. */
 TEST(ends)
 {

@@ -156,6 +156,19 @@ TEST_WITH(test_spread, setup, teardown)
     }
 }
 
+/* Nothing is found in one that ended, and it may begin again. */
+TEST_WITH(test_ended, setup, teardown)
+{
+    const uint32_t id = add(0, 1, 0, 0);
+
+    btl_ib_table_fini(&table);
+    assert_int_equal(memory.live, 0);
+    assert_null(btl_ib_table_by_id(&table, id));
+    assert_null(btl_ib_table_by_name(&table, 1, 0, 0));
+    btl_ib_table_init(&table, &memory.mem);
+    add(0, 1, 0, 0);
+}
+
 /* An id has room for so many slots. */
 TEST_WITH(test_most, setup, teardown)
 {

@@ -7,6 +7,9 @@
 
 #include <string.h>
 
+#include "btl_ib_rtt.h"
+#include "btl_ib_state.h"
+#include "btl_ib_trace.h"
 #include "hostile.h"
 #include "unit.h"
 
@@ -122,6 +125,10 @@ TEST(fields)
     assert_int_equal(sent->type, BTL_IB_TYPE_DATA);
     assert_int_equal(sent->size, 100 + sizeof(btl_ib_wire_header_t));
     assert_true(sent->window > 0 && sent->srtt > 0 && sent->rto > sent->srtt);
+    const btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
+    assert_int_equal(last[BTL_IB_TRACE_received].rto,
+                     btl_ib_rtt_timeout(&conn->loss.rtt, bench->hosts[0].config.rto_initial)
+                         + bench->hosts[1].config.ack_delay);
     const btl_ib_trace_event_t before = *sent;
     bench_send(bench, 0, 1, 100, 1);
     assert_int_equal(sent->seq, before.seq + 1);
@@ -208,6 +215,74 @@ TEST(headers)
     }
     assert_true(bench_settle(bench, SECOND));
     end(bench);
+}
+
+/* The same of large messages, in another channel, under a checksum. */
+TEST(other_channels)
+{
+    bench_t *bench = new_bench();
+    const btl_ib_trace_event_t *sent = &last[BTL_IB_TRACE_sent];
+
+    memset(seen, 0, sizeof(seen));
+    bench->on_event = note;
+    bench->hosts[0].config.trace = true;
+    assert_true(bench_protection(bench, BTL_IB_PROTECTION_CRC32C));
+    acquaint(bench);
+    bench_send(bench, 1, 0, 1300, 1);
+    bench_deliver(bench, bench_pop(&bench->wire));
+    bench_turn(bench, 0);
+    assert_int_equal(last[BTL_IB_TRACE_received].type, BTL_IB_TYPE_DATA);
+    assert_int_equal(last[BTL_IB_TRACE_received].channel, 2);
+    assert_int_equal(last[BTL_IB_TRACE_received].size, 1300 + sizeof(btl_ib_wire_header_t) + 4);
+    bench_send(bench, 0, 1, 20, 1);
+    assert_int_equal(sent->channel, 0);
+    assert_int_equal(sent->ack_channel, 2);
+    assert_int_equal(sent->ack, bench_channel(bench, 0, 1, 2).expected);
+    assert_true(bench_settle(bench, SECOND));
+    end(bench);
+}
+
+/* An ACK's block says the credit of its channel; one of what got RNR has none. */
+TEST(credit_in_acks)
+{
+    bench_t *bench = traced();
+    const btl_ib_trace_event_t *event = &last[BTL_IB_TRACE_ack_sent];
+
+    bench_send(bench, 1, 0, 20, 1);
+    bench_run(bench, 5000);
+    assert_int_equal(event->channel, 0);
+    assert_int_equal(event->limit, bench_channel(bench, 0, 1, 0).granted);
+    bench->hosts[0].deaf[9] = true;
+    bench_send(bench, 1, 0, 20, 9);
+    bench_run(bench, 5000);
+    assert_true(seen[BTL_IB_TRACE_ack_sent][BTL_IB_CAUSE_rnr] > 0);
+    assert_int_equal(event->cause, BTL_IB_CAUSE_rnr);
+    assert_int_equal(event->limit, 0);
+    bench->hosts[0].deaf[9] = false;
+    assert_true(bench_settle(bench, SECOND));
+    end(bench);
+}
+
+/* What belongs to no connection: an answer to a peer that is unknown yet. */
+TEST(responses)
+{
+    for (int on = 0; on < 2; on++) {
+        bench_t *bench = new_bench();
+        memset(seen, 0, sizeof(seen));
+        bench->on_event = note;
+        bench->hosts[0].config.trace = on == 1;
+        acquaint(bench);
+        const uint64_t sent = count_of(BTL_IB_TRACE_sent);
+        btl_ib_trace_response(bench_conn(bench, 0, 1)->rail, 77, 64);
+        assert_int_equal(count_of(BTL_IB_TRACE_sent), sent + (uint64_t) on);
+        if (on == 1) {
+            assert_int_equal(last[BTL_IB_TRACE_sent].peer, 77);
+            assert_int_equal(last[BTL_IB_TRACE_sent].size, 64);
+            assert_int_equal(last[BTL_IB_TRACE_sent].type, BTL_IB_TYPE_PATH_RESPONSE);
+            assert_int_equal(last[BTL_IB_TRACE_sent].connection, 0);
+        }
+        end(bench);
+    }
 }
 
 /* An unknown sender, and what no peer would send. */

@@ -404,6 +404,20 @@ TEST_WITH(test_idle_bounded, setup, teardown)
     assert_int_equal(memory.calls, calls);
 }
 
+/* Where nothing is shared there is room for the oldest only, and for what was begun. */
+TEST_WITH(test_room, setup, teardown)
+{
+    pool.extra_max = 0;
+    assert_true(btl_ib_reasm_room(&pool, &peer[0], 0));
+    assert_false(btl_ib_reasm_room(&pool, &peer[0], 1));
+    assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_true(btl_ib_reasm_room(&pool, &peer[0], 0));
+    assert_false(btl_ib_reasm_room(&pool, &peer[0], 1));
+    assert_int_equal(add(0, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
+    check_whole(0, 200);
+    assert_true(btl_ib_reasm_room(&pool, &peer[0], 1));
+}
+
 /* The numbers of what is finished take memory if one is far ahead: it ends with the incarnation. */
 TEST_WITH(test_end_far_ahead, setup, teardown)
 {

@@ -162,6 +162,7 @@ unit_tests = \
     tests/unit/test_observe \
     tests/unit/test_onesided \
     tests/unit/test_overtakes \
+    tests/unit/test_pacing \
     tests/unit/test_path_check \
     tests/unit/test_pauses \
     tests/unit/test_predict \

@@ -82,6 +82,8 @@ TEST(test_none)
         cc.ops->lost(&cc, now, now);
         cc.ops->undo(&cc);
         cc.ops->restart(&cc);
+        const btl_ib_cc_marks_t marks = {.now = now, .sent_at = now, .count = 1, .ce = 1};
+        assert_false(cc.ops->marked(&cc, &marks));
         assert_int_equal(cc.window, 700);
         assert_int_equal(cc.pace, 0);
     }

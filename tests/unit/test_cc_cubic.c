@@ -130,6 +130,125 @@ TEST_WITH(test_undo, setup, NULL)
     assert_int_equal(cc.window, 2048);
 }
 
+/* Nothing was reduced: nothing is taken back, and slow start goes on. */
+TEST_WITH(test_undo_of_nothing, setup, NULL)
+{
+    cc.ops->undo(&cc);
+    assert_int_equal(cc.window, 64);
+    round_trip(100);
+    assert_int_equal(cc.window, 128);
+}
+
+/* A mark reduces the window to 17/20, once for each round trip (RFC 8511); no later acknowledgement
+ * says that it was none. */
+TEST_WITH(test_marked, setup, NULL)
+{
+    while (cc.window < 1024) {
+        round_trip(100);
+    }
+    btl_ib_cc_marks_t marks = {.now = now, .sent_at = now, .count = 10, .ce = 0};
+    assert_false(cc.ops->marked(&cc, &marks));
+    assert_int_equal(cc.window, 1024);
+    marks.ce = 1;
+    assert_true(cc.ops->marked(&cc, &marks));
+    assert_int_equal(cc.window, 870);
+    marks.sent_at = now - 1; /* it left with the window as it was */
+    assert_false(cc.ops->marked(&cc, &marks));
+    assert_int_equal(cc.window, 870);
+    cc.ops->undo(&cc);
+    assert_int_equal(cc.window, 870);
+    marks.sent_at = now;
+    assert_true(cc.ops->marked(&cc, &marks));
+    assert_int_equal(cc.window, 739);
+    /* It is no slow start that goes on. */
+    round_trip(100);
+    assert_in_range(cc.window, 739, 741);
+}
+
+/* A mark after a loss that may be undone: the window is reduced for another reason now. */
+TEST_WITH(test_marked_after_a_loss, setup, NULL)
+{
+    while (cc.window < 1024) {
+        round_trip(100);
+    }
+    lose();
+    assert_int_equal(cc.window, 716);
+    const btl_ib_cc_marks_t marks = {.now = now, .sent_at = now, .count = 1, .ce = 1};
+    assert_true(cc.ops->marked(&cc, &marks));
+    cc.ops->undo(&cc);
+    assert_int_equal(cc.window, 716 * 17 / 20);
+}
+
+static void acknowledge(uint32_t count, uint32_t rtt)
+{
+    const btl_ib_cc_ack_t ack = {now, now - rtt, count, rtt, rtt, rtt, true, false};
+
+    cc.ops->acked(&cc, &ack);
+}
+
+/* After a loss at 4096 the curve is back there after 14.5 s. */
+#define K 14538000u
+
+static void lose_at_4096(uint32_t rtt)
+{
+    while (cc.window < 4096) {
+        round_trip(rtt);
+    }
+    lose();
+    acknowledge(1, rtt); /* begins the curve */
+}
+
+/* The target is the curve's value one round trip later, so that the window is there in time; the
+ * round trips are smoothed, and acknowledgements without a sample are none. */
+TEST_WITH(test_one_round_trip_ahead, setup, NULL)
+{
+    lose_at_4096(5000000);
+    now += K - 5000000;
+    for (uint32_t i = 0; i < 1000; i++) {
+        acknowledge(100, i % 2 ? 5000000 : 0);
+    }
+    assert_in_range(cc.window, 4095, 4097); /* now it is 50 below that */
+    acknowledge(1, 13000000);
+    assert_int_equal(cc.cubic.rtt, 6000000);
+}
+
+/* Around the place of the loss nothing grows for seconds. What is acknowledged there counts no more
+ * than a window, or the window would grow at once by all that came next. */
+TEST_WITH(test_plateau, setup, NULL)
+{
+    lose_at_4096(100);
+    now += K;
+    for (uint32_t i = 0; i < 1000; i++) {
+        acknowledge(100, 100);
+    }
+    assert_int_equal(cc.window, 4096);
+    now += 1500000; /* 0.4 * 1.5^3 = 1.35 */
+    acknowledge(1, 100);
+    assert_int_equal(cc.window, 4097);
+    now += 310000; /* 2.37 */
+    acknowledge(1, 100);
+    assert_int_equal(cc.window, 4097);
+    acknowledge(4096, 100);
+    assert_int_equal(cc.window, 4098);
+}
+
+/* However far the curve has gone, the window grows by half of itself for each window that is
+ * acknowledged. */
+TEST_WITH(test_growth_is_bounded, setup, NULL)
+{
+    lose_at_4096(100);
+    now += 60000000;
+    const uint32_t window = cc.window;
+    acknowledge(1, 100); /* the second since the loss */
+    assert_int_equal(cc.window, window + 1);
+    acknowledge(1, 100);
+    assert_int_equal(cc.window, window + 1);
+    for (uint32_t i = 2; i < window; i++) {
+        acknowledge(1, 100);
+    }
+    assert_in_range(cc.window, window * 3 / 2 - 2, window * 8 / 5);
+}
+
 TEST_WITH(test_not_limited, setup, NULL)
 {
     lose();

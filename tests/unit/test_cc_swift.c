@@ -602,4 +602,198 @@ TEST_WITH(test_all_marked, setup, NULL)
     assert_in_range(cc.window, 4, 8);
 }
 
+/* Marks of a queue that delays by more than half of what is allowed are answered by half of their
+ * share, marks without one by a quarter. */
+TEST_WITH(test_marks_of_a_short_queue, setup, NULL)
+{
+    for (uint32_t queue = 10; queue <= 11; queue++) {
+        setup(NULL);
+        settle_at(1000);
+        round_trip(BASE);
+        const uint32_t window = cc.window;
+        now += BASE + queue;
+        const btl_ib_cc_ack_t ack = {now,          0,    1,    BASE + queue, BASE + queue,
+                                     BASE + queue, true, false};
+        cc.ops->acked(&cc, &ack); /* no round ends */
+        const btl_ib_cc_marks_t marks = {.now = now, .sent_at = now - 1, .count = 1, .ce = 1};
+        assert_true(cc.ops->marked(&cc, &marks));
+        const uint32_t left = queue == 10 ? window * 3 / 4 : window / 2;
+        assert_in_range(cc.window, left - 1, left + 1);
+    }
+}
+
+/* A mark's cut begins a round: what was on its way then is no news. */
+TEST_WITH(test_marks_begin_a_round, setup, NULL)
+{
+    settle_at(1000);
+    assert_true(marked_round(BASE, 100, 1));
+    assert_true(cc.swift.queued);
+    now += BASE;
+    const btl_ib_cc_marks_t marks = {.now = now, .sent_at = now, .count = 100, .ce = 100};
+    assert_true(cc.ops->marked(&cc, &marks));
+    const btl_ib_cc_ack_t old = {now, now - 1, 1, BASE, BASE, BASE, true, false};
+    const uint32_t window = cc.window;
+    cc.ops->acked(&cc, &old);
+    assert_int_equal(cc.window, window);
+    assert_int_equal(cc.swift.samples, 1);
+}
+
+/* Paths from 50 us on are paced: at twice the rate of the window while it doubles, then at 5/4 of
+ * it. */
+TEST_WITH(test_pace, setup, NULL)
+{
+    full_round(49, 0, false);
+    assert_int_equal(cc.pace, 0);
+    setup(NULL);
+    full_round(50, 0, false);
+    assert_int_equal(cc.pace, 50 * 1000 / cc.window / 2);
+    setup(NULL);
+    settle_at(1000);
+    assert_int_equal(cc.pace, (uint64_t) BASE * 1000 * 256 / cc.swift.window * 4 / 5);
+}
+
+/* A quarter of the window leaves at once, and one segment: at least two, at most sixteen or one
+ * burst of the offload. */
+TEST_WITH(test_burst, setup, NULL)
+{
+    settle_at(4);
+    full_round(BASE, 0, false);
+    assert_int_equal(cc.burst, 2);
+    settle_at(40);
+    round_trip(BASE);
+    assert_int_equal(cc.burst, cc.window / 4 + 1);
+    settle_at(1000);
+    round_trip(BASE);
+    assert_int_equal(cc.burst, 16);
+    cc.gso_segments = 44;
+    round_trip(BASE);
+    assert_int_equal(cc.burst, 44);
+}
+
+/* The end of a round says what made it long: a queue, or a receiver, but for one that paused. */
+TEST_WITH(test_what_a_round_was, setup, NULL)
+{
+    static const struct {
+        uint32_t delay, awake;
+        bool paused;
+        btl_ib_cc_round_t was;
+    } rounds[] = {
+        {TARGET, BASE + 50, false, BTL_IB_CC_ROUND_NONE},
+        {TARGET + 1, TARGET + 1, false, BTL_IB_CC_ROUND_QUEUED},
+        {TARGET + 1, BASE + 51, false, BTL_IB_CC_ROUND_QUEUED},
+        {BASE, BASE + 51, false, BTL_IB_CC_ROUND_HOST},
+        {BASE, BASE + 51, true, BTL_IB_CC_ROUND_NONE},
+        {TARGET + 1, TARGET + 1, true, BTL_IB_CC_ROUND_NONE},
+        {TARGET + 101, TARGET + 101, true, BTL_IB_CC_ROUND_QUEUED},
+    };
+
+    settle_at(100);
+    for (size_t i = 0; i < sizeof(rounds) / sizeof(rounds[0]); i++) {
+        const uint64_t sent_at = now;
+        now += 200;
+        const btl_ib_cc_ack_t ack = {.now = now,
+                                     .sent_at = sent_at,
+                                     .count = 1,
+                                     .rtt = 200,
+                                     .delay = rounds[i].delay,
+                                     .awake = rounds[i].awake,
+                                     .paused = rounds[i].paused};
+        assert_int_equal(cc.ops->acked(&cc, &ack), rounds[i].was);
+        now++;
+    }
+    now += 200; /* without a sample nothing is known */
+    const btl_ib_cc_ack_t ack = {.now = now, .sent_at = now, .count = 1};
+    assert_int_equal(cc.ops->acked(&cc, &ack), BTL_IB_CC_ROUND_NONE);
+    const btl_ib_cc_ack_t early = {
+        .now = now, .sent_at = now - 1, .count = 1, .rtt = 500, .delay = 500, .awake = 500};
+    assert_int_equal(cc.ops->acked(&cc, &early), BTL_IB_CC_ROUND_NONE);
+}
+
+/* Of 64 segments and more the share of those lost is taken: an eighth is borne, more reduces the
+ * window by its share, half of it at most. */
+TEST_WITH(test_share_of_losses, setup, NULL)
+{
+    static const struct {
+        uint32_t seen, lost, percent; /* left of the window */
+    } shares[] = {{63, 20, 100}, {64, 8, 100}, {64, 9, 86},
+                  {64, 16, 75},  {64, 32, 50}, {64, 63, 50}};
+
+    for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
+        setup(NULL);
+        settle_at(1000);
+        cc.swift.seen = 0;
+        const uint32_t window = cc.window;
+        for (uint32_t n = 0; n < shares[i].lost; n++) {
+            cc.ops->lost(&cc, now, now);
+        }
+        now += BASE;
+        const btl_ib_cc_ack_t ack = {
+            now, now - BASE, shares[i].seen - shares[i].lost, BASE, BASE, BASE, false, false};
+        cc.ops->acked(&cc, &ack);
+        assert_in_range(cc.window, window * shares[i].percent / 100 - 2,
+                        window * shares[i].percent / 100 + 1);
+    }
+}
+
+/* A window that loses more than is borne does not grow until that was judged. */
+TEST_WITH(test_losing_does_not_grow, setup, NULL)
+{
+    settle_at(10);
+    cc.swift.seen = 0;
+    cc.ops->lost(&cc, now, now);
+    cc.ops->lost(&cc, now, now);
+    const uint32_t window = cc.swift.window;
+    round_trip(BASE); /* two of twelve */
+    assert_int_equal(cc.swift.window, window);
+    round_trip(BASE); /* two of 22 */
+    assert_true(cc.swift.window > window);
+}
+
+/* What cutting did not cure is borne from then on, with half as much again, up to 3/8; and no more
+ * when hardly anything is lost. */
+TEST_WITH(test_bears_what_it_cannot_cure, setup, NULL)
+{
+    settle_at(1000);
+    full_round(BASE, cc.window / 5, false);
+    uint32_t window = cc.window;
+    assert_true(window < 1000);
+    full_round(BASE, cc.window / 5, false);
+    assert_int_equal(cc.window, window);
+    full_round(BASE, cc.window * 28 / 100, false);
+    assert_int_equal(cc.window, window);
+    full_round(BASE, cc.window * 32 / 100, false); /* more than 1.5 times a fifth */
+    assert_true(cc.window < window);
+    for (int i = 0; i < 10; i++) {
+        full_round(BASE, cc.window * 36 / 100, false);
+    }
+    window = cc.window;
+    assert_true(window > 200);
+    full_round(BASE, cc.window * 39 / 100, false); /* more than 3/8 */
+    assert_true(cc.window < window);
+    full_round(BASE, 0, false);
+    window = cc.window;
+    full_round(BASE, cc.window / 5, false);
+    assert_true(cc.window < window);
+}
+
+/* A receiver that is slower than its network gets what the path holds and 128 segments more, without
+ * a cut for a queue; the doubling ends there. */
+TEST_WITH(test_bound_for_a_host, setup, NULL)
+{
+    settle_at(1000);
+    const uint32_t window = cc.window;
+    busy_host(400, 1);
+    assert_in_range(cc.window, window / 4 + 128 - 1, window / 4 + 128 + 1);
+    setup(NULL);
+    full_round(BASE, 0, false);
+    round_trip(BASE);
+    round_trip(BASE);
+    assert_int_equal(cc.window, 256);
+    busy_host(400, 10);
+    assert_true(cc.window < 256);
+    const uint32_t bound = cc.window;
+    round_trip(BASE);
+    assert_int_equal(cc.window, bound + 1);
+}
+
 UNIT_MAIN(NULL, NULL)

@@ -131,6 +131,7 @@ unit_tests = \
     tests/unit/test_device_filter \
     tests/unit/test_memory_estimate \
     tests/unit/test_drops \
+    tests/unit/test_ecn \
     tests/unit/test_engine \
     tests/unit/test_few_credits \
     tests/unit/test_exit_timeout \
@@ -152,6 +153,7 @@ unit_tests = \
     tests/unit/test_insider_onesided \
     tests/unit/test_host_only_interfaces \
     tests/unit/test_keepalive \
+    tests/unit/test_latency \
     tests/unit/test_library \
     tests/unit/test_list \
     tests/unit/test_lock_schedules \
@@ -198,6 +200,8 @@ unit_tests = \
     tests/unit/test_route \
     tests/unit/test_rtt \
     tests/unit/test_backlog \
+    tests/unit/test_sched \
+    tests/unit/test_send_limits \
     tests/unit/test_table \
     tests/unit/test_token \
     tests/unit/test_turn \

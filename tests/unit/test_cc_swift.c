@@ -776,8 +776,8 @@ TEST_WITH(test_bears_what_it_cannot_cure, setup, NULL)
     assert_true(cc.window < window);
 }
 
-/* A receiver that is slower than its network gets what the path holds and 128 segments more, without
- * a cut for a queue; the doubling ends there. */
+/* A receiver that is slower than its network gets what the path holds and 128 segments more, with
+ * no cut for a queue; the doubling ends there. */
 TEST_WITH(test_bound_for_a_host, setup, NULL)
 {
     settle_at(1000);
@@ -794,6 +794,28 @@ TEST_WITH(test_bound_for_a_host, setup, NULL)
     const uint32_t bound = cc.window;
     round_trip(BASE);
     assert_int_equal(cc.window, bound + 1);
+}
+
+/* Losses beside a queue are cured by less: nothing of them is borne. */
+TEST_WITH(test_losses_of_a_queue, setup, NULL)
+{
+    settle_at(1000);
+    for (int i = 0; i < 4; i++) {
+        const uint32_t window = cc.window;
+        full_round(BASE + 15, window / 5, false);
+        assert_in_range(cc.window, window * 79 / 100, window * 82 / 100);
+    }
+}
+
+/* A sender of one message at a time stays at the initial window, also where answers are a bit
+ * late. */
+TEST_WITH(test_initial_window_is_enough, setup, NULL)
+{
+    settle_at(64);
+    for (int i = 0; i < 20; i++) {
+        full_round(BASE + 15, 0, false);
+    }
+    assert_int_equal(cc.window, 64);
 }
 
 UNIT_MAIN(NULL, NULL)

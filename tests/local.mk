@@ -199,9 +199,12 @@ unit_tests = \
     tests/unit/test_replay \
     tests/unit/test_route \
     tests/unit/test_rtt \
+    tests/unit/test_admission \
     tests/unit/test_backlog \
     tests/unit/test_sched \
     tests/unit/test_send_limits \
+    tests/unit/test_sentmap \
+    tests/unit/test_submit \
     tests/unit/test_table \
     tests/unit/test_token \
     tests/unit/test_turn \

@@ -118,6 +118,7 @@ unit_tests = \
     tests/unit/test_ack_write \
     tests/unit/test_aead \
     tests/unit/test_atomic \
+    tests/unit/test_batch \
     tests/unit/test_bundle \
     tests/unit/test_burst \
     tests/unit/test_cc \
@@ -228,7 +229,8 @@ unit_tests = \
     tests/unit/test_windows \
     tests/unit/test_wire \
     tests/unit/test_wire_bundle \
-    tests/unit/test_wire_ops
+    tests/unit/test_wire_ops \
+    tests/unit/test_zcopy
 if BTL_IB_HAVE_OPENMPI
 unit_tests += \
     tests/unit/test_component_params \

@@ -326,4 +326,38 @@ TEST(test_cleared)
     finish();
 }
 
+/* What is estimated is what is taken: once some of each kind were sent, and at most. */
+TEST(test_estimate)
+{
+    static const uint32_t datagrams[] = {200, 256, 1472, 8973, 65507};
+
+    for (uint32_t i = 0; i < 10; i++) {
+        const uint32_t largest = datagrams[i / 2], limit = i < 5 ? 70 : 128;
+        const uint32_t sizes[] = {1, 257, 4000};
+        btl_ib_memory_estimate_t estimate = {.count = 0};
+        uint64_t taken = 0, most = 0;
+
+        start(largest, 40, i % 2 == 0 ? 0 : 4096, limit);
+        btl_ib_pool_memory_estimate(&fake.transport.attr, limit, true, &estimate);
+        for (int k = 0; k < 3; k++) {
+            if (sizes[k] <= largest) { /* the first slab of this kind, and all of them */
+                memory.largest = 0;
+                assert_non_null(btl_ib_pool_get(&pool, sizes[k]));
+                taken += memory.largest;
+                const uint64_t slabs = memory.live;
+                const uint64_t bytes = memory.largest;
+                (void) take_all(sizes[k]);
+                most += bytes * (1 + memory.live - slabs);
+            }
+        }
+        assert_int_equal(estimate.all[BTL_IB_ESTIMATE_PROCESS].held, taken);
+        assert_int_equal(estimate.all[BTL_IB_ESTIMATE_PROCESS].most, most);
+        estimate = (btl_ib_memory_estimate_t){.count = 0};
+        btl_ib_pool_memory_estimate(&fake.transport.attr, limit, false, &estimate);
+        assert_int_equal(estimate.all[BTL_IB_ESTIMATE_PROCESS].held, 0);
+        assert_int_equal(estimate.all[BTL_IB_ESTIMATE_PROCESS].most, most);
+        finish();
+    }
+}
+
 UNIT_MAIN(NULL, NULL)

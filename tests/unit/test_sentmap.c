@@ -222,6 +222,11 @@ TEST_WITH(deferred, set_up, tear_down)
     btl_ib_sentmap_to_lost(conn, second);
     assert_int_equal(conn->sentmap.deferred_count, 0);
     assert_true(second->lost && !second->deferred);
+    assert_true(btl_ib_sentmap_defer(conn, second, 2)); /* and arrives after all */
+    btl_ib_sentmap_acked(conn, second, second, 1);
+    assert_int_equal(conn->sentmap.deferred_count, 0);
+    assert_int_equal(conn->sentmap.in_flight, 3);
+    assert_int_equal(conn->sentmap.unacked, 3);
 }
 
 /* A copy is the newest of all; one that probes keeps in mind what was known without it. */

@@ -166,6 +166,8 @@ unit_tests = \
     tests/unit/test_onesided \
     tests/unit/test_overtakes \
     tests/unit/test_pacing \
+    tests/unit/test_out_message \
+    tests/unit/test_packetize \
     tests/unit/test_path_check \
     tests/unit/test_pauses \
     tests/unit/test_predict \

@@ -132,6 +132,51 @@ TEST_WITH(old_ones_first, setup, teardown)
     check_whole(first + 2, 16);
 }
 
+/* Other than in length: of another type, or for another receiver. */
+TEST_WITH(of_another_kind, setup, teardown)
+{
+    for (int way = 0; way < 2; way++) {
+        btl_ib_view_t view = {
+            .type = BTL_IB_TYPE_PART,
+            .channel = 1,
+            .seq = 5,
+            .part = {.offset = 0, .total = 16, .type = BTL_IB_TYPE_DATA, .tag = 9},
+            .payload = body,
+            .size = 8,
+        };
+        if (way == 0) {
+            view.part.type = BTL_IB_TYPE_BUNDLE;
+        } else {
+            view.part.tag = 8;
+        }
+        assert_int_equal(btl_ib_refragment_add(&list, &memory, &view, &whole),
+                         BTL_IB_PARTS_KEPT_IT);
+        assert_int_equal(add(5, 8, 8, 16), BTL_IB_PARTS_KEPT_IT);
+        assert_int_equal(allocations, 1);
+        assert_int_equal(add(5, 0, 8, 16), BTL_IB_PARTS_COMPLETE);
+        check_whole(5, 16);
+    }
+}
+
+/* A part in the middle is missed, wherever that is. */
+TEST_WITH(with_a_gap, setup, teardown)
+{
+    for (uint32_t total = 24; total < 1100; total += total < 200 ? 1 : 61) {
+        for (uint32_t gap = 0; gap < total; gap += 8) {
+            const uint32_t behind = gap + 8;
+            if (gap > 0) {
+                assert_int_equal(add(5, 0, gap, total), BTL_IB_PARTS_KEPT_IT);
+            }
+            if (behind < total) {
+                assert_int_equal(add(5, behind, total - behind, total), BTL_IB_PARTS_KEPT_IT);
+            }
+            assert_int_equal(add(5, gap, behind < total ? 8 : total - gap, total),
+                             BTL_IB_PARTS_COMPLETE);
+            check_whole(5, total);
+        }
+    }
+}
+
 TEST_WITH(without_memory, setup, teardown)
 {
     fail_after = 0;

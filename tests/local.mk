@@ -211,6 +211,7 @@ unit_tests = \
     tests/unit/test_table \
     tests/unit/test_token \
     tests/unit/test_turn \
+    tests/unit/test_transmit \
     tests/unit/test_udp \
     tests/unit/test_udp_devices \
     tests/unit/test_udp_errors \

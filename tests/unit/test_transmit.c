@@ -1,0 +1,328 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Datagrams of host 0 as its transport gets them: their headers, how they are to leave, and what
+ * becomes of those that it does not take. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "btl_ib_ack_send.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_state.h"
+#include "btl_ib_transmit.h"
+#include "hostile.h"
+#include "unit.h"
+
+enum { MOST = 128, NO_BUFFERS_LONG = 20000, NO_BUFFERS_OLD = 5 * SECOND };
+
+static bench_t *bench;
+static btl_ib_engine_t *engine;
+static btl_ib_conn_t *conn;
+static btl_ib_transport_ops_t ops;
+static const btl_ib_transport_ops_t *real_ops;
+
+/* What was given to the transport. */
+static struct {
+    uint32_t count, calls;
+    btl_ib_tx_t tx[MOST];
+    btl_ib_wire_header_t header[MOST];
+    uint32_t takes; /* so many more, and then fails: */
+    int error;
+} given;
+
+static int take(btl_ib_transport_t *transport, const btl_ib_tx_t *batch, int n, int *error)
+{
+    const int most = (int) btl_ib_min_u32((uint32_t) n, given.takes);
+
+    given.calls++;
+    for (int i = 0; i < most; i++) {
+        if (given.count < MOST) {
+            given.tx[given.count] = batch[i];
+            memcpy(&given.header[given.count], batch[i].iov[0].iov_base, sizeof(given.header[0]));
+        }
+        given.count++;
+    }
+    given.takes -= (uint32_t) most;
+    if (most > 0) {
+        (void) real_ops->send(transport, batch, most, error);
+    }
+    *error = given.error;
+    return most;
+}
+
+static void begin(uint32_t inline_size)
+{
+    memset(&given, 0, sizeof(given));
+    given.takes = UINT32_MAX;
+    bench = new_bench();
+    bench->hosts[0].attr.inline_size = inline_size;
+    bench->hosts[0].config.cc = BTL_IB_CC_NONE;
+    use_queues(bench, "P,128,256,128,16:S,1472,2048,1024,500");
+    acquaint(bench);
+    engine = bench->hosts[0].engine;
+    conn = bench_conn(bench, 0, 1);
+    bench_turn(bench, 0);
+    btl_ib_transport_t *transport = conn->rail->transport;
+    real_ops = transport->ops;
+    ops = *real_ops;
+    ops.send = take;
+    transport->ops = &ops;
+}
+
+static int set_up(void **state)
+{
+    begin(65536);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    given.takes = UINT32_MAX;
+    end_settled(bench, 30 * SECOND);
+    return 0;
+}
+
+static const btl_ib_wire_header_t *sent_header(uint32_t size)
+{
+    given.count = 0;
+    bench_send(bench, 0, 1, size, 1);
+    bench_turn(bench, 0);
+    assert_int_equal(given.count, 1);
+    return &given.header[0];
+}
+
+/* ---- headers ---- */
+
+/* A stamp is echoed with the time since it came, as long as that means something. */
+TEST_WITH(echo, set_up, tear_down)
+{
+    static const uint64_t holds[] = {0,
+                                     1,
+                                     1000,
+                                     BTL_IB_HOLD_UNKNOWN - 1,
+                                     BTL_IB_HOLD_UNKNOWN,
+                                     BTL_IB_HOLD_UNKNOWN + 1,
+                                     BTL_IB_STAMP_AGE,
+                                     BTL_IB_STAMP_AGE + 1};
+
+    for (size_t i = 0; i < sizeof(holds) / sizeof(holds[0]); i++) {
+        const bool old = holds[i] > BTL_IB_STAMP_AGE;
+        bench->now += 10 * (uint64_t) SECOND; /* nothing is before the engine began */
+        conn->ack.echo_valid = true;
+        conn->ack.echo = 12345;
+        conn->ack.echo_poll_gap = i % 2 == 0 ? 70000 : 7;
+        conn->ack.echo_at = bench->now - holds[i];
+        const btl_ib_wire_header_t *header = sent_header(1000);
+        assert_int_equal(BTL_IB_LE32(header->stamp), (uint32_t) bench->now);
+        assert_int_equal((header->flags & BTL_IB_FLAG_ECHO) != 0, !old);
+        assert_int_equal(BTL_IB_LE32(header->echo), old ? 0 : 12345);
+        assert_int_equal(BTL_IB_LE16(header->hold),
+                         old ? 0 : btl_ib_clip_u32(holds[i], BTL_IB_HOLD_UNKNOWN));
+        assert_int_equal(BTL_IB_LE16(header->poll_gap), old ? 0 : i % 2 == 0 ? UINT16_MAX : 7);
+        assert_true(bench_settle(bench, SECOND));
+    }
+    conn->ack.echo_valid = false;
+    assert_false(sent_header(1000)->flags & BTL_IB_FLAG_ECHO);
+}
+
+/* It acknowledges the channel to which something came last, unless only another one is due. */
+TEST_WITH(acknowledges, set_up, tear_down)
+{
+    for (uint32_t channel = 0; channel < 2; channel++) {
+        for (uint32_t due = 0; due < 4; due++) {
+            const uint32_t expected = due == 0 || (due >> channel & 1) != 0 ? channel : 1 - channel;
+            conn->ack.channel = channel;
+            conn->ack.due = due;
+            const btl_ib_wire_header_t *header = sent_header(1000);
+            assert_true(header->flags & BTL_IB_FLAG_ACK);
+            assert_int_equal(header->channels >> 4, expected);
+            assert_int_equal(header->channels & 15, 1);
+            assert_int_equal(BTL_IB_LE32(header->ack), conn->rx[expected].window.next);
+            if (expected == 0) {
+                assert_int_equal(BTL_IB_LE16(header->credits),
+                                 conn->rx[0].credit.limit - conn->rx[0].window.next);
+            } else {
+                assert_int_equal(header->credits, 0); /* of a shared queue none are given */
+            }
+            conn->ack.due = 0;
+            assert_true(bench_settle(bench, SECOND));
+        }
+    }
+}
+
+/* A tag without a receiver is told once. */
+TEST_WITH(no_tag, set_up, tear_down)
+{
+    conn->ack.no_tag = true;
+    assert_true(sent_header(1000)->flags & BTL_IB_FLAG_NO_TAG);
+    assert_false(conn->ack.no_tag);
+    assert_false(sent_header(1000)->flags & BTL_IB_FLAG_NO_TAG);
+}
+
+/* ---- how they leave ---- */
+
+/* Data leave the reserve to acknowledgements, by their own channel; ACKs by the first. */
+TEST_WITH(by_which_queue, set_up, tear_down)
+{
+    const uint32_t reserve = conn->route.queues->q[0].reserve;
+
+    assert_true(reserve > 0);
+    (void) sent_header(1000);
+    assert_int_equal(given.tx[0].channel, 1);
+    assert_int_equal(given.tx[0].spare, reserve);
+    assert_int_equal(given.tx[0].niov, 1);
+    assert_int_equal(given.tx[0].size, 1000 + btl_ib_packet_overhead(conn));
+    assert_int_equal(given.tx[0].to, conn->route.to);
+    assert_false(given.tx[0].bulk || given.tx[0].ect);
+    (void) sent_header(20);
+    assert_int_equal(given.tx[0].channel, 0);
+    given.count = 0;
+    bench_send(bench, 0, 1, 20000, 1); /* in chunks, from where it is */
+    bench_turn(bench, 0);
+    assert_int_equal(given.count, 15);
+    for (uint32_t i = 0; i < 15; i++) {
+        const btl_ib_tx_t *tx = &given.tx[i];
+        size_t size = 0;
+        for (uint32_t k = 0; k < tx->niov; k++) {
+            size += tx->iov[k].iov_len;
+        }
+        assert_int_equal(size, tx->size);
+        assert_true(tx->niov >= 2);
+        assert_int_equal(tx->channel, 1);
+        assert_int_equal(tx->spare, reserve);
+        assert_int_equal(given.header[i].version_type & 15, BTL_IB_TYPE_CHUNK);
+        assert_int_equal(BTL_IB_LE32(given.header[i].seq), BTL_IB_LE32(given.header[0].seq) + i);
+        assert_int_equal(BTL_IB_LE16(given.header[i].length), tx->size - sizeof(given.header[0]));
+    }
+    given.count = 0;
+    btl_ib_ack_send(conn, 0);
+    assert_int_equal(given.count, 1);
+    assert_int_equal(given.header[0].version_type & 15, BTL_IB_TYPE_ACK);
+    assert_int_equal(given.tx[0].channel, 0);
+    assert_int_equal(given.tx[0].spare, 0);
+    assert_false(given.header[0].flags & BTL_IB_FLAG_ACK);
+}
+
+/* A batch is of whole bursts, of what the transport takes at once. */
+TEST_WITH(how_many_at_once, set_up, tear_down)
+{
+    btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;
+    static const uint32_t tries[][3] = {{16, 1, 16},  {16, 5, 15},  {16, 16, 16}, {16, 44, 16},
+                                        {64, 44, 44}, {64, 21, 63}, {1, 44, 1},   {1000, 1, 64}};
+
+    for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+        attr->max_batch = tries[i][0];
+        conn->cc.gso_segments = tries[i][1];
+        assert_int_equal(btl_ib_transmit_max(conn), tries[i][2]);
+    }
+    attr->max_batch = 16;
+    conn->cc.gso_segments = 1;
+}
+
+/* While a transport reads a segment another copy is sent from other memory. */
+TEST(read_by_the_transport)
+{
+    begin(100);
+    bench_send(bench, 0, 1, 1000, 1); /* it leaves at once */
+    assert_int_equal(given.count, 1);
+    btl_ib_segment_t *segment =
+        BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[BTL_IB_SENT_OTHERS], link);
+    assert_true(segment->busy);
+    assert_ptr_equal(given.tx[0].context, segment);
+    assert_true(btl_ib_transmit_one(conn, segment));
+    assert_ptr_not_equal(given.tx[1].context, segment);
+    assert_int_equal(given.tx[1].size, given.tx[0].size);
+    bench_turn(bench, 0); /* it says that it has read both */
+    assert_false(segment->busy);
+    assert_true(btl_ib_transmit_one(conn, segment));
+    assert_ptr_equal(given.tx[2].context, segment);
+    tear_down(NULL);
+}
+
+/* ---- what is not taken ---- */
+
+/* "Not now" leaves it where it is; anything else counts as a loss, and what follows is sent. */
+TEST_WITH(errors, set_up, tear_down)
+{
+    static const int for_now[] = {EAGAIN, ENOMEM, ENOBUFS};
+    btl_ib_segment_t *segments[3];
+    btl_ib_segment_t *segment;
+    uint32_t n = 0;
+
+    for (int i = 0; i < 3; i++) {
+        (void) sent_header(1000);
+    }
+    BTL_IB_LIST_FOREACH (btl_ib_segment_t, one, &conn->sentmap.sent[BTL_IB_SENT_OTHERS], link) {
+        segments[n++] = one;
+    }
+    assert_int_equal(n, 3);
+    segment = segments[0];
+    for (int i = 0; i < 3; i++) {
+        const uint64_t blocked = engine->count.blocked_transport;
+        const uint64_t sent = engine->count.sent_datagrams;
+        given.takes = 0;
+        given.error = for_now[i];
+        assert_false(btl_ib_transmit_one(conn, segment));
+        assert_int_equal(btl_ib_transmit_segments(conn, segments, 3), 0);
+        given.takes = 2;
+        assert_int_equal(btl_ib_transmit_segments(conn, segments, 3), 2);
+        assert_int_equal(engine->count.blocked_transport, blocked + 3);
+        assert_int_equal(engine->count.sent_datagrams, sent + 2);
+    }
+    const uint64_t blocked = engine->count.blocked_transport;
+    const uint64_t sent = engine->count.sent_datagrams;
+    given.takes = 0;
+    given.error = EMSGSIZE;
+    assert_true(btl_ib_transmit_one(conn, segment));
+    given.calls = 0;
+    assert_int_equal(btl_ib_transmit_segments(conn, segments, 3), 3);
+    assert_int_equal(given.calls, 3);
+    assert_int_equal(engine->count.blocked_transport, blocked);
+    assert_int_equal(engine->count.sent_datagrams, sent);
+    given.takes = 1;
+    given.count = 0;
+    assert_int_equal(btl_ib_transmit_segments(conn, segments, 3), 3);
+    assert_int_equal(given.count, 1);
+}
+
+/* A segment for which there are never buffers is lost after 20 ms; any other one is not, nor is it
+ * if that was long ago. */
+TEST_WITH(never_buffers, set_up, tear_down)
+{
+    (void) sent_header(1000);
+    (void) sent_header(1000);
+    btl_ib_segment_t *segment =
+        BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[BTL_IB_SENT_OTHERS], link);
+    btl_ib_segment_t *other = BTL_IB_CONTAINER(segment->link.next, btl_ib_segment_t, link);
+    const uint64_t first = engine->clock.now + NO_BUFFERS_OLD;
+
+    given.takes = 0;
+    given.error = ENOBUFS;
+    engine->clock.now = first;
+    assert_false(btl_ib_transmit_one(conn, segment));
+    assert_int_equal(conn->transmit.no_buffers_since, first);
+    assert_int_equal(conn->transmit.no_buffers_seq, segment->seq);
+    assert_int_equal(conn->transmit.no_buffers_channel, segment->channel);
+    engine->clock.now = first + NO_BUFFERS_LONG - 1;
+    assert_false(btl_ib_transmit_one(conn, segment));
+    assert_false(btl_ib_transmit_one(conn, other)); /* which is not remembered yet */
+    assert_int_equal(conn->transmit.no_buffers_seq, segment->seq);
+    engine->clock.now = first + NO_BUFFERS_LONG;
+    assert_true(btl_ib_transmit_one(conn, segment));
+    segment->channel = 0; /* the same sequence of another channel */
+    assert_false(btl_ib_transmit_one(conn, segment));
+    segment->channel = 1;
+    assert_int_equal(conn->transmit.no_buffers_channel, 0);
+    assert_int_equal(conn->transmit.no_buffers_since, engine->clock.now);
+    conn->transmit.no_buffers_channel = 1;
+    engine->clock.now += NO_BUFFERS_OLD - 1;
+    assert_true(btl_ib_transmit_one(conn, segment));
+    engine->clock.now += 1;
+    assert_false(btl_ib_transmit_one(conn, segment));
+    engine->clock.now = bench->now;
+}
+
+UNIT_MAIN(NULL, NULL)

@@ -13,6 +13,7 @@
 #include "btl_ib_loss.h"
 #include "btl_ib_route.h"
 #include "btl_ib_state.h"
+#include "btl_ib_submit.h"
 #include "btl_ib_validation.h"
 #include "pairs.h"
 
@@ -386,6 +387,33 @@ TEST_WITH(what_a_move_forgets, set_up, chains_are_whole)
     assert_int_equal(conn->validation.unsent_since, 0);
     assert_int_equal(conn->loss.probe_base, engine->clock.now);
     assert_true(btl_ib_hotel_guest_is_in(&conn->loss.timer.guest));
+}
+
+/* A message is not accepted where the peer has not answered yet, but by another route; it is asked,
+ * once for a while. */
+TEST_WITH(declined_until_answered, set_up, chains_are_whole)
+{
+    btl_ib_conn_t *conn = pair[0][0];
+    const uint64_t first = engine->clock.now + SECOND;
+
+    conn->validation.valid = false;
+    conn->validation.question_at = 0;
+    engine->clock.now = first;
+    bench_clear(&bench->wire);
+    for (int i = 0; i < 3; i++) {
+        assert_null(btl_ib_sendi_begin(conn, 1, 20));
+        assert_int_equal(bench->wire.count, 1);
+    }
+    engine->clock.now = first + BTL_IB_ASK_PAUSE;
+    assert_null(btl_ib_sendi_begin(conn, 1, 20));
+    assert_int_equal(bench->wire.count, 2);
+    const uint8_t *data = bench->wire.first->data;
+    assert_int_equal(data[0] & 0xf, BTL_IB_TYPE_ACK);
+    assert_true(data[offsetof(btl_ib_wire_header_t, flags)] & BTL_IB_FLAG_ACK_NOW);
+    conn->validation.valid = true;
+    assert_non_null(btl_ib_sendi_begin(conn, 1, 20));
+    btl_ib_sendi_abort(conn);
+    engine->clock.now = bench->now;
 }
 
 UNIT_MAIN(NULL, NULL)

@@ -161,4 +161,46 @@ TEST_WITH(joined, set_up, tear_down)
     assert_int_equal(conn->coalesce.held_bytes, 20);
 }
 
+/* Credit that is not used is given back, but for what a new peer has; so much at once that no window
+ * is too small. */
+TEST(unused_credit)
+{
+    begin(NULL);
+    btl_ib_tx_channel_t *tx = &conn->tx[0];
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[0];
+    const uint32_t keep = btl_ib_credit_initial(queue, queue->init);
+    const uint32_t next = tx->sentmap.window.next;
+    const uint32_t nothing[] = {next - 1, next, next + 1, next + keep};
+    uint32_t count;
+
+    for (int i = 0; i < 4; i++) {
+        tx->limit = nothing[i];
+        btl_ib_send_skip(conn, 0);
+        assert_int_equal(tx->sentmap.window.next, next);
+    }
+    assert_int_equal(bench->wire.count, 0);
+    tx->limit = next + keep + 5;
+    bench->hosts[0].rails[0].busy = 1;
+    btl_ib_send_skip(conn, 0);
+    assert_int_equal(bench->wire.count, 0);
+    assert_int_equal(tx->sentmap.window.next, next);
+    btl_ib_send_skip(conn, 0);
+    assert_int_equal(tx->sentmap.window.next, next + 5);
+    const uint8_t *data = bench->wire.first->data;
+    btl_ib_wire_header_t header;
+    memcpy(&header, data, sizeof(header));
+    memcpy(&count, data + sizeof(header), sizeof(count));
+    assert_int_equal(header.version_type & 0xf, BTL_IB_TYPE_SKIP);
+    assert_int_equal(BTL_IB_LE32(header.seq), next + 4);
+    assert_int_equal(BTL_IB_LE32(count), 5);
+    end(bench);
+    begin(NULL);
+    tx = &conn->tx[0];
+    const uint32_t before = tx->sentmap.window.next;
+    tx->limit = before + keep + BTL_IB_SKIP_MAX + 9;
+    btl_ib_send_skip(conn, 0);
+    assert_int_equal(tx->sentmap.window.next, before + BTL_IB_SKIP_MAX);
+    end(bench);
+}
+
 UNIT_MAIN(NULL, NULL)

@@ -234,6 +234,12 @@ TEST_WITH(of_many_after_a_timeout, set_up, tear_down)
     const uint64_t until = messages[0].msg.zcopy.until;
     assert_true(until > engine->clock.now + conn->identity.peer_ack_delay);
     engine->turn.idle_calls = 99;
+    const uint32_t in_flight = conn->sentmap.in_flight;
+    conn->sentmap.in_flight = 63; /* so little that the peer may wait */
+    assert_int_equal(btl_ib_zcopy_due(engine), engine->clock.now);
+    conn->sentmap.in_flight = 64;
+    assert_int_equal(btl_ib_zcopy_due(engine), until);
+    conn->sentmap.in_flight = in_flight;
     assert_int_equal(btl_ib_zcopy_due(engine), until);
     assert_null(btl_ib_zcopy_release(engine));
     engine->turn.idle_calls = 0;

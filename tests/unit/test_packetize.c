@@ -229,6 +229,8 @@ TEST_WITH(in_place_or_not, set_up, tear_down)
 
 /* ---- series ---- */
 
+static bool with_room; /* for segments that continue others */
+
 /* Makes all segments of `size` bytes in two places, the first of `first` bytes, and looks where
  * their bytes are. */
 static void check_series(uint32_t size, uint32_t first, bool in_place, uint32_t pad_most)
@@ -265,6 +267,9 @@ static void check_series(uint32_t size, uint32_t first, bool in_place, uint32_t 
         assert_int_equal(segment->last, last);
         assert_int_equal(segment->flags, last ? BTL_IB_FLAG_ACK_NOW : 0);
         assert_int_equal(segment->tag, 3);
+        /* those that are like the one before are made of it at once */
+        assert_true(!with_room || !in_place || i == 0 || i + 2 > pieces || first > 0
+                    || segment->continues);
         assert_int_equal(segment->size + segment->outside - btl_ib_packet_overhead(conn) - 40,
                          payload + (last && !(in_place && two) ? pad : 0));
         const uint32_t inside = segment->size - btl_ib_packet_overhead(conn) - 40;
@@ -292,6 +297,11 @@ TEST_WITH(all_of_a_series, set_up, tear_down)
     static const uint32_t sizes[] = {1, 999, 1000, 1001, 1930, 5000, 9999, 16000, 19900};
 
     for (int again = 0; again < 2; again++) { /* with new memory, and with what is there */
+        with_room = again;
+        if (again) {
+            assert_int_equal(
+                btl_ib_tx_window_reserve(&conn->tx[1].sentmap.window, 32, &conn->engine->mem), 0);
+        }
         for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
             const uint32_t size = sizes[i];
             const uint32_t cuts[] = {0, 1, size / 3, size / 1000 * 1000, size - 1, size};

@@ -179,7 +179,11 @@ TEST_WITH(by_which_queue, set_up, tear_down)
     assert_false(given.tx[0].bulk || given.tx[0].ect);
     (void) sent_header(20);
     assert_int_equal(given.tx[0].channel, 0);
+    bench_send(bench, 0, 1, 20000, 1); /* there is memory then for those that continue others */
+    assert_true(bench_settle(bench, SECOND));
     given.count = 0;
+    conn->flow.now = 1;
+    memset(engine->datagrams.tx, 0xff, sizeof(engine->datagrams.tx));
     bench_send(bench, 0, 1, 20000, 1); /* in chunks, from where it is */
     bench_turn(bench, 0);
     assert_int_equal(given.count, 15);
@@ -191,12 +195,16 @@ TEST_WITH(by_which_queue, set_up, tear_down)
         }
         assert_int_equal(size, tx->size);
         assert_true(tx->niov >= 2);
+        assert_int_equal(tx->to, conn->route.to);
+        assert_false(tx->bulk || tx->ect);
         assert_int_equal(tx->channel, 1);
         assert_int_equal(tx->spare, reserve);
+        assert_int_equal(tx->flow, 1);
         assert_int_equal(given.header[i].version_type & 15, BTL_IB_TYPE_CHUNK);
         assert_int_equal(BTL_IB_LE32(given.header[i].seq), BTL_IB_LE32(given.header[0].seq) + i);
         assert_int_equal(BTL_IB_LE16(given.header[i].length), tx->size - sizeof(given.header[0]));
     }
+    conn->flow.now = 0;
     given.count = 0;
     btl_ib_ack_send(conn, 0);
     assert_int_equal(given.count, 1);
@@ -204,6 +212,38 @@ TEST_WITH(by_which_queue, set_up, tear_down)
     assert_int_equal(given.tx[0].channel, 0);
     assert_int_equal(given.tx[0].spare, 0);
     assert_false(given.header[0].flags & BTL_IB_FLAG_ACK);
+}
+
+/* What is not simple leaves the same way: ACKs and short messages neither by the lane of bulk, nor
+ * with ECT(0). */
+TEST_WITH(the_long_way, set_up, tear_down)
+{
+    conn->pmtud.parts = true;
+    conn->transmit.bulk_lane = true;
+    conn->transmit.ect = true;
+    (void) sent_header(1000);
+    assert_int_equal(given.tx[0].channel, 1);
+    assert_false(given.tx[0].bulk || given.tx[0].ect);
+    assert_true(given.tx[0].spare > 0);
+    given.count = 0;
+    btl_ib_ack_send(conn, 0);
+    assert_int_equal(given.count, 1);
+    assert_int_equal(given.tx[0].channel, 0);
+    assert_int_equal(given.tx[0].spare, 0);
+    assert_false(given.tx[0].bulk || given.tx[0].ect);
+    conn->pmtud.parts = false;
+    conn->transmit.bulk_lane = conn->transmit.ect = false;
+}
+
+/* What is sent soon after something was delivered is the answer to that. */
+TEST_WITH(answers, set_up, tear_down)
+{
+    for (uint64_t late = 0; late < 2; late++) {
+        conn->ack.unreplied = true;
+        conn->ack.delivered_at = bench->now - engine->config.ack_delay - late;
+        (void) sent_header(1000);
+        assert_int_equal(conn->ack.unreplied, late);
+    }
 }
 
 /* A batch is of whole bursts, of what the transport takes at once. */
@@ -222,10 +262,26 @@ TEST_WITH(how_many_at_once, set_up, tear_down)
     conn->cc.gso_segments = 1;
 }
 
+static uint32_t segments_in_use(void)
+{
+    const btl_ib_pool_t *pool = &conn->rail->pool;
+    uint32_t count = 0;
+
+    for (int kind = 0; kind < BTL_IB_SEGMENT_KINDS; kind++) {
+        count += pool->kind[kind].made;
+        for (const btl_ib_list_t *item = btl_ib_list_first(&pool->kind[kind].free); item != NULL;
+             item = btl_ib_list_next(&pool->kind[kind].free, item)) {
+            count--;
+        }
+    }
+    return count;
+}
+
 /* While a transport reads a segment another copy is sent from other memory. */
 TEST(read_by_the_transport)
 {
     begin(100);
+    const uint32_t before = segments_in_use();
     bench_send(bench, 0, 1, 1000, 1); /* it leaves at once */
     assert_int_equal(given.count, 1);
     btl_ib_segment_t *segment =
@@ -235,8 +291,10 @@ TEST(read_by_the_transport)
     assert_true(btl_ib_transmit_one(conn, segment));
     assert_ptr_not_equal(given.tx[1].context, segment);
     assert_int_equal(given.tx[1].size, given.tx[0].size);
+    assert_int_equal(segments_in_use(), before + 2);
     bench_turn(bench, 0); /* it says that it has read both */
     assert_false(segment->busy);
+    assert_int_equal(segments_in_use(), before + 1); /* the copy is free again */
     assert_true(btl_ib_transmit_one(conn, segment));
     assert_ptr_equal(given.tx[2].context, segment);
     tear_down(NULL);
@@ -277,6 +335,10 @@ TEST_WITH(errors, set_up, tear_down)
     given.takes = 0;
     given.error = EMSGSIZE;
     assert_true(btl_ib_transmit_one(conn, segment));
+    assert_int_equal(conn->validation.unsent_since, 0); /* it says nothing of the route */
+    given.error = EPERM;
+    assert_true(btl_ib_transmit_one(conn, segment));
+    assert_int_not_equal(conn->validation.unsent_since, 0);
     given.calls = 0;
     assert_int_equal(btl_ib_transmit_segments(conn, segments, 3), 3);
     assert_int_equal(given.calls, 3);

@@ -75,12 +75,12 @@ static inline uint64_t segment_bytes(const btl_ib_segment_t *segment)
  * remains then. */
 _Static_assert(BTL_IB_BATCH <= BTL_IB_CC_INIT, "a batch is longer than the window after a silence");
 
-/* Forgets what is known of the path: after a silence longer than a timeout it is out of date. */
+/* Forgets what is known of the path: after a silence longer than a timeout, and than SILENCE_LEAST,
+ * of which the caller knows, it is out of date. */
 __attribute__((noinline, cold)) static void end_silence(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
-    uint64_t timeout = btl_ib_rtt_timeout(&conn->loss.rtt, engine->config.rto_initial);
-    timeout = timeout > SILENCE_LEAST ? timeout : SILENCE_LEAST;
+    const uint64_t timeout = btl_ib_rtt_timeout(&conn->loss.rtt, engine->config.rto_initial);
     if (engine->clock.now > conn->loss.probe_base + timeout) {
         conn->cc.ops->restart(&conn->cc);
     }

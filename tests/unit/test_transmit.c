@@ -225,6 +225,8 @@ TEST_WITH(the_long_way, set_up, tear_down)
     assert_int_equal(given.tx[0].channel, 1);
     assert_false(given.tx[0].bulk || given.tx[0].ect);
     assert_true(given.tx[0].spare > 0);
+    (void) sent_header(btl_ib_conn_segment_max(conn)); /* not too large for the path */
+    assert_int_equal(given.tx[0].size, conn->pmtud.datagram_max);
     given.count = 0;
     btl_ib_ack_send(conn, 0);
     assert_int_equal(given.count, 1);
@@ -297,6 +299,11 @@ TEST(read_by_the_transport)
     assert_int_equal(segments_in_use(), before + 1); /* the copy is free again */
     assert_true(btl_ib_transmit_one(conn, segment));
     assert_ptr_equal(given.tx[2].context, segment);
+    bench_turn(bench, 0);
+    given.takes = 0; /* nothing reads what was not taken */
+    given.error = EMSGSIZE;
+    assert_true(btl_ib_transmit_segments(conn, &segment, 1) == 1);
+    assert_false(segment->busy);
     tear_down(NULL);
 }
 
@@ -323,8 +330,10 @@ TEST_WITH(errors, set_up, tear_down)
         const uint64_t sent = engine->count.sent_datagrams;
         given.takes = 0;
         given.error = for_now[i];
+        conn->ack.no_tag = true;
         assert_false(btl_ib_transmit_one(conn, segment));
         assert_int_equal(btl_ib_transmit_segments(conn, segments, 3), 0);
+        assert_true(conn->ack.no_tag); /* nothing that said so has left */
         given.takes = 2;
         assert_int_equal(btl_ib_transmit_segments(conn, segments, 3), 2);
         assert_int_equal(engine->count.blocked_transport, blocked + 3);
@@ -348,6 +357,14 @@ TEST_WITH(errors, set_up, tear_down)
     given.count = 0;
     assert_int_equal(btl_ib_transmit_segments(conn, segments, 3), 3);
     assert_int_equal(given.count, 1);
+    const btl_ib_addr_t to = conn->route.to; /* a route that leads nowhere takes nothing */
+    const uint64_t before = engine->count.sent_datagrams;
+    conn->route.to = BTL_IB_ADDR_UNKNOWN;
+    given.takes = 9;
+    assert_int_equal(btl_ib_transmit_segments(conn, segments, 3), 3);
+    assert_int_equal(given.count, 1);
+    assert_int_equal(engine->count.sent_datagrams, before);
+    conn->route.to = to;
 }
 
 /* A segment for which there are never buffers is lost after 20 ms; any other one is not, nor is it

@@ -53,6 +53,9 @@ static inline void take_ack(btl_ib_conn_t *conn, const btl_ib_predicted_ack_t *a
     if (ack->more) {
         btl_ib_ack_raise_limit(conn, ack->channel, ack->limit);
     } else if (ack->segment == NULL) {
+        if (conn->loss.sample != 0 && conn->sentmap.unacked > 0) { /* as btl_ib_input_take() */
+            btl_ib_loss_set_timer(conn);
+        }
         return;
     }
     btl_ib_loss_restart_pto(&conn->loss);

@@ -359,3 +359,30 @@ void flows_all_die(sim_t *sim)
     must_be_at_least(sim, "us since it was heard", silence->heard_ago, 4000000);
     end(sim);
 }
+
+/* A peer is silent, by whatever flow: over udp there are seven, each of which asks twice in each
+ * of two rounds, at most 16 ms apart, as any of them may be the one that leads there. From then on
+ * questions are as rare as where there is one flow. */
+void flows_to_silent_peer(sim_t *sim)
+{
+    two(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        sim->procs[i].attr.flows = FLOWS;
+        sim->procs[i].attr.bulk_lane = true;
+        sim->procs[i].attr.spare_flow = true;
+        sim->procs[i].attr.paths = 3;
+    }
+    start_warm(sim);
+    proc_compute(&sim->procs[1], sim->now + SIM_S(5));
+    const btl_ib_counters_t *count = sim_counters(sim, 0);
+    const uint64_t before = count->sent_probes;
+    const uint64_t copies = count->retransmits;
+    say(sim, 0, 1, 100, 1000);
+    sim_run_until(sim, sim->now + SIM_MS(500));
+    must_be_at_least(sim, "flows tried", count->flows_tried, 14);
+    must_be_within(sim, "probes in half a second", count->sent_probes - before, 30);
+    must_be_within(sim, "copies in half a second", count->retransmits - copies, 20);
+    sim_run_until(sim, sim->now + SIM_MS(500));
+    must_be_within(sim, "probes in a second", count->sent_probes - before, 33);
+    end(sim);
+}

@@ -252,6 +252,7 @@ TEST_WITH(test_growth_is_bounded, setup, NULL)
 TEST_WITH(test_not_limited, setup, NULL)
 {
     lose();
+    round_trip(100);
     uint32_t window = cc.window;
     for (int i = 0; i < 1000; i++) {
         now += 10000;
@@ -276,6 +277,24 @@ TEST_WITH(test_restart, setup, NULL)
         round_trip(100);
     }
     assert_in_range(cc.window, window, window + 64);
+}
+
+/* The window had grown beyond the last loss's: slow start goes on to where it was. */
+TEST_WITH(test_restart_beyond_a_loss, setup, NULL)
+{
+    while (cc.window < 1024) {
+        round_trip(100);
+    }
+    lose();
+    while (cc.window < 900) {
+        round_trip(100000);
+    }
+    const uint32_t window = cc.window;
+    cc.ops->restart(&cc);
+    for (int i = 0; i < 4; i++) {
+        round_trip(100);
+    }
+    assert_in_range(cc.window, window, window + 16);
 }
 
 UNIT_MAIN(NULL, NULL)

@@ -811,7 +811,9 @@ TEST_WITH(test_losses_of_a_queue, setup, NULL)
  * late. */
 TEST_WITH(test_initial_window_is_enough, setup, NULL)
 {
-    settle_at(64);
+    settle_at(100);
+    cc.swift.window = 64 * 256;
+    cc.window = 64;
     for (int i = 0; i < 20; i++) {
         full_round(BASE + 15, 0, false);
     }

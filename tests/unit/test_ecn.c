@@ -168,6 +168,13 @@ TEST_WITH(all_marked, set_up, tear_down)
     btl_ib_ecn_told(conn, 601, 800);
     assert_int_equal(tellings, 1);
     assert_int_equal(told.count, 1);
+    for (int i = 0; i < 4; i++) { /* three without any: cleared, which is for ever */
+        test_path(0, 0);
+    }
+    must_be(BTL_IB_ECN_OFF, false);
+    engine->clock.now += 30000000;
+    btl_ib_ecn_told(conn, 700, 900);
+    must_be(BTL_IB_ECN_OFF, false);
 }
 
 /* A queue that delays by more than half of the shortest round trip all of that time is that of

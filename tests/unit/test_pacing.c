@@ -91,6 +91,11 @@ TEST_WITH(waits, set_up, NULL)
     assert_true(btl_ib_hotel_guest_is_in(&pacer.timer.guest));
     assert_int_equal(room(pacer.timer.guest.due), BURST);
     assert_in_range(pacer.timer.guest.due, NOW + 40, NOW + 41);
+    pacer.at = 0;
+    cc.pace = 10300; /* between two microseconds */
+    btl_ib_pacer_spend(&pacer, &cc, NOW, BURST);
+    btl_ib_pacer_wait(&pacer, &hotel);
+    assert_int_equal(room(pacer.timer.guest.due), BURST);
 }
 
 /* When the pace gets faster what waits leaves by it. */

@@ -82,11 +82,15 @@ static bool take_route(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 {
     char before[ROUTE_TEXT];
     char now[ROUTE_TEXT];
+    btl_ib_conn_t *left = btl_ib_route_carrier(conn);
+    const uint8_t flow = btl_ib_flow_for_next(conn);
 
-    describe_route(conn->route.via->transport,
-                   btl_ib_route_is_own(conn) ? conn : btl_ib_route_carrier(conn), before);
+    describe_route(conn->route.via->transport, btl_ib_route_is_own(conn) ? conn : left, before);
     if (!btl_ib_route_take(conn, other)) {
         return false;
+    }
+    if (left != NULL) {
+        left->validation.flow = flow;
     }
     describe_route(conn->route.via->transport, other, now);
     BTL_IB_LOG(conn->engine, 1, "peer %u.%u: what went by %s goes on by %s",
@@ -99,6 +103,7 @@ static bool take_route(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
     btl_ib_validation_sent(&conn->validation); /* what was refused was for another rail */
     btl_ib_loss_moved(&conn->loss, conn->engine->clock.now);
     btl_ib_conn_begin_route(conn);
+    btl_ib_flow_begin_by(conn, other->validation.flow);
     btl_ib_sentmap_lose_all(conn);
     btl_ib_conn_ready(conn);
     btl_ib_loss_set_timer(conn);
@@ -250,7 +255,7 @@ static void ask_by_flow(btl_ib_conn_t *conn, uint32_t turn)
     const uint8_t now = btl_ib_flow_lend(&conn->flow, btl_ib_flow_in_turn(conn, turn));
 
     btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
-    (void) btl_ib_flow_lend(&conn->flow, now);
+    btl_ib_flow_give_back(&conn->flow, now);
 }
 
 /* Sends one datagram by the connection's own route, which asks. If the peer gets it, it follows,

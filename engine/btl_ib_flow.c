@@ -71,6 +71,24 @@ uint8_t btl_ib_flow_in_turn(const btl_ib_conn_t *conn, uint32_t turn)
     return (uint8_t) ((conn->flow.now + turn) % btl_ib_max_u32(flow_count(conn), 1));
 }
 
+uint8_t btl_ib_flow_for_next(const btl_ib_conn_t *conn)
+{
+    const uint64_t since = btl_ib_max_u64(conn->route.moved_at, conn->flow.since);
+    const bool answered =
+        conn->loss.sample_at >= since
+        && btl_ib_clock_stamped_at(&conn->engine->clock, conn->loss.sample_echo) >= since;
+
+    return btl_ib_flow_in_turn(conn, answered ? 0 : 1);
+}
+
+void btl_ib_flow_begin_by(btl_ib_conn_t *conn, uint8_t flow)
+{
+    if (flow != BTL_IB_FLOW_USUAL) {
+        flow_take(conn, flow);
+        conn->engine->count.flows_tried++;
+    }
+}
+
 /* Takes flow `next`, or the first again behind the last one, as what was sent by the present one
  * from `doubt_at` on is not answered. */
 static void flow_try(btl_ib_conn_t *conn, uint32_t next, uint64_t doubt_at)
@@ -391,7 +409,7 @@ void btl_ib_flow_expire(btl_ib_conn_t *conn)
 {
     btl_ib_flow_t *flow = &conn->flow;
 
-    if (flow->now == 0) {
+    if (flow->now == 0 || flow->lent) {
         return;
     }
     flow_tell(conn);

@@ -48,6 +48,7 @@ typedef struct btl_ib_flow {
     bool doubted : 1;      /* something sent over this route was not answered in time */
     bool unreported : 1;   /* it is to be logged that a flow was left */
     bool spare_told : 1;   /* it was logged that the spare one is used */
+    bool lent : 1;         /* `now` is of one datagram only */
     uint32_t check_seq;    /* ...and its sequence */
     uint32_t doubt;        /* us before `since`: when what was in doubt was sent, or later */
     uint64_t since;        /* us: when `now` was taken */
@@ -61,19 +62,35 @@ static inline void btl_ib_flow_begin_route(btl_ib_flow_t *flow)
     *flow = (btl_ib_flow_t){.now = 0};
 }
 
+/* Returns the flow by which the next user of the present route begins: the present one if something
+ * sent by it was answered, else the one behind it. So a connection that moves to and fro between
+ * two routes, as it follows its peer, gets past a dead flow all the same. */
+uint8_t btl_ib_flow_for_next(const struct btl_ib_conn *conn);
+
+/* Begins a route by that flow. */
+void btl_ib_flow_begin_by(struct btl_ib_conn *conn, uint8_t flow);
+
 /* Notes that something that was sent is answered, by whatever flow. */
 static inline void btl_ib_flow_answered(btl_ib_flow_t *flow)
 {
     flow->rounds = 0;
 }
 
-/* Sends what follows by flow `to`, for one datagram only. Returns the present one. */
+/* Sends what follows by flow `to`, for one datagram only. Returns the present one, which the second
+ * takes again. */
 static inline uint8_t btl_ib_flow_lend(btl_ib_flow_t *flow, uint8_t to)
 {
     const uint8_t now = flow->now;
 
     flow->now = to;
+    flow->lent = true;
     return now;
+}
+
+static inline void btl_ib_flow_give_back(btl_ib_flow_t *flow, uint8_t now)
+{
+    flow->now = now;
+    flow->lent = false;
 }
 
 /* Returns the flow of a question over a route that other connections may use: the present one for

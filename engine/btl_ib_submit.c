@@ -145,7 +145,7 @@ static void send_flow_check(btl_ib_conn_t *conn)
     const uint8_t present = btl_ib_flow_lend(&conn->flow, conn->flow.left);
     const btl_ib_segment_t *check =
         send_void(conn, size, channel, btl_ib_send_limits_check(conn, channel));
-    (void) btl_ib_flow_lend(&conn->flow, present);
+    btl_ib_flow_give_back(&conn->flow, present);
     if (check != NULL) {
         btl_ib_flow_check_left(conn, check);
     }

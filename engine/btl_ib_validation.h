@@ -42,6 +42,7 @@ typedef struct btl_ib_validation {
     bool tried : 1;         /* other pairs of rails that may lead there were asked for */
     uint8_t unsent_error;   /* errno that the transport answers; valid with unsent_since */
     uint8_t net_error;      /* errno: what the network said last of datagrams to it; 0: nothing */
+    uint8_t flow;           /* by which the next user of the own two rails begins (btl_ib_flow.h) */
     uint32_t foreign;       /* datagrams with its token from addresses that it did not publish */
     uint32_t challenged_at; /* stamp: the last challenge to such an address; 0: none */
     uint32_t questions; /* unanswered probes by them, since another pair of rails was validated */

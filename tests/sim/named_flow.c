@@ -154,6 +154,64 @@ void flow_to_peer_that_computes(sim_t *sim)
     finish(sim);
 }
 
+/* A first contact over two rails: nothing of `mute` arrives over one, and its usual flow is dead over
+ * both. It is asked over one every 20 ms, over the other less often, and follows: to where nothing of
+ * its own arrives, and to where it must not begin with the dead flow each time. */
+static void flow_never_led_beside(sim_t *sim, uint32_t rail, uint32_t mute)
+{
+    sim_procs(sim, 2, 2);
+    run_defaults(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        sim->procs[i].attr.flows = FLOWS;
+        sim->procs[i].config.rto_initial = 50000;
+        sim->procs[i].config.idle_after = 20000;
+    }
+    sim->survives = true;
+    run_start(sim);
+    fault_add(sim, F_RAIL, 0, SIM_NEVER, 0, rail)->src = (int) mute;
+    (void) kill_flow(sim, (int) mute, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        say(sim, 1 - mute, mute, 100, 1000)->rail = i;
+        say(sim, mute, 1 - mute, 100, 1000)->rail = i;
+    }
+    run_settle(sim, SIM_S(8));
+    must_be_within(sim, "the first messages took ns", slowest(sim, 0), SIM_S(1));
+    end(sim);
+}
+
+void flow_never_led_beside_rail(sim_t *sim)
+{
+    for (uint32_t how = 0; how < 4; how++) {
+        if (how > 0) {
+            again(sim, how);
+        }
+        flow_never_led_beside(sim, how & 1, how >> 1);
+    }
+}
+
+/* A rail dies in both directions, and the usual flow of the other one has been dead for its sender
+ * since nothing goes by it: who asks over that by the usual flow only is never answered. */
+void flow_dies_of_rail_that_is_asked(sim_t *sim)
+{
+    sim_procs(sim, 2, 2);
+    run_defaults(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        sim->procs[i].attr.flows = FLOWS;
+    }
+    sim->survives = true;
+    run_start(sim);
+    for (uint32_t i = 0; i < 4; i++) {
+        say(sim, i % 2, 1 - i % 2, 100, SIM_MS(i))->rail = i / 2;
+    }
+    sim_run_until(sim, sim->now + SIM_MS(50)); /* nothing is in flight over either */
+    fault_add(sim, F_RAIL, 0, SIM_NEVER, 0, 0);
+    (void) kill_flow(sim, 0, 0);
+    say(sim, 0, 1, 100, 1000)->rail = 0;
+    run_settle(sim, SIM_S(8));
+    must_be_within(sim, "a message took ns", slowest(sim, 4), SIM_S(2));
+    end(sim);
+}
+
 /* ---- one of two lanes ---- */
 
 enum { LATENCY_LANE, BULK_LANE };

@@ -177,6 +177,21 @@ TEST(by_another_rail)
     end(bench);
 }
 
+/* What went by a connection's own rail before it left that, and is told late. */
+TEST(of_a_rail_that_was_left)
+{
+    bench_t *bench = joined_by_two_rails();
+
+    const quote_t q = sent_to(bench, 1);
+    tell(bench, BTL_IB_EVENT_REFUSED, 1, 0, &q);
+    bench_run(bench, APART);
+    tell(bench, BTL_IB_EVENT_REFUSED, 1, 0, &q);
+    assert_int_equal(bench_peer(bench, 0, 1).rail, 1);
+    tell(bench, BTL_IB_EVENT_REFUSED, 1, 0, &q);
+    assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 0);
+    end(bench);
+}
+
 /* Refusals that are far apart are no row, however long ago the first one was. */
 TEST(far_apart)
 {

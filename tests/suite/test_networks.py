@@ -99,10 +99,14 @@ class Network:
         }}""")
 
         def end():
-            rules = self.inside(host, "nft", "list table ip dead")
+            dropped = self.dropped(host)
             self.inside(host, "nft", "delete table ip dead")
-            return int(re.search(r"counter packets (\d+)", rules).group(1))
+            return dropped
         return end
+
+    def dropped(self, host):
+        """How much drop() has dropped so far."""
+        return int(re.search(r"counter packets (\d+)", self.inside(host, "nft", "list table ip dead")).group(1))
 
     def job(self, *words, ranks=2, ok=True, env=None, **settings):
         options = {"transport": "udp", "silence_limit": 20, **settings}
@@ -292,19 +296,33 @@ def test_capped_dead_pair(capped, number):
     first = 30000
 
     def paths():
-        """Ports of the first host, beside the usual ones, that have carried more than a trial may."""
+        """Ports of the first host, beside the usual ones, that have carried more than a trial may, and those of them
+        that something came from within the last second: paths exchange theirs."""
         found = capped.inside(capped.hosts[1], "nft", "list set ip caps flows")
-        return [int(port) for port in re.findall(rf"(\d+) \. {first} limit", found)
-                if int(port) not in (first, first + 1)]
+        ports = {int(port): left for port, left in re.findall(rf"(\d+) \. {first} limit [^,]* expires (\d+[ms])", found)
+                 if int(port) not in (first, first + 1)}
+        return sorted(ports), sorted(port for port, left in ports.items() if left in ("1m", "59s"))
+
+    def drop_one(deadline):
+        """Drops what comes from one of them. Returns from which, and what ends that."""
+        known, used = paths()
+        while len(known) < 2 or not used:
+            assert time.monotonic() < deadline, "no paths were tried, or none is used"
+            time.sleep(0.2)
+            known, used = paths()
+        port = (first, used[0], used[-1])[number]
+        return port, capped.drop(capped.hosts[1], f"udp sport {port} udp dport {first}")
 
     def kill():
-        deadline = time.monotonic() + 60
-        while len(paths()) < 2:
-            assert time.monotonic() < deadline, "no paths were tried"
-            time.sleep(0.2)
+        deadline = time.monotonic() + 40
+        drop_one(deadline)[1]()
         time.sleep(2)
-        port = ([first] + sorted(paths()))[number]
-        return port, capped.drop(capped.hosts[1], f"udp sport {port} udp dport {first}")
+        while True:
+            port, end = drop_one(deadline)
+            time.sleep(1)
+            if capped.dropped(capped.hosts[1]) > 0 or time.monotonic() > deadline:
+                return port, end
+            end()  # it was exchanged just then
 
     output, (port, end) = in_mid_job(lambda: capped.job(
         capped.mpi.program("mixed"), "bulk=65536", "depth=8", "seconds=12", if_include="eth0",

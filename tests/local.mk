@@ -622,6 +622,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/onesided.c \
     tests/sim/proc.c \
     tests/sim/rail.c \
+    tests/sim/rare.c \
     tests/sim/random.c \
     tests/sim/run.c \
     tests/sim/self_test.c \

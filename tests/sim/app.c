@@ -463,6 +463,10 @@ static bool send_inline(proc_t *proc, link_t *link, message_t *m)
     if ((uintptr_t) out % 4 != 0) {
         sim_fail(sim, "p%u: sendi_begin returns memory that is not aligned", proc->index);
     }
+    if (sim->aborts && mix64(m->id) % 8 == 0) {
+        btl_ib_sendi_abort(link->conn);
+        return false;
+    }
     content_fill(sim, m, out);
     int result = btl_ib_sendi_commit(link->conn, proc_clock(proc));
     sim_trace(sim, T_SEND, proc->index, link->peer, m->id, m->size, (uint64_t) result,
@@ -544,7 +548,8 @@ static bool send_normal(proc_t *proc, link_t *link, uint32_t id)
     m->kept = true;
     sim->undone++;
     link->kept++;
-    int result = btl_ib_engine_send(link->conn, &am->msg, proc_clock(proc));
+    const bool joined = sim->joins && btl_ib_engine_join(link->conn, &am->msg);
+    int result = joined ? 0 : btl_ib_engine_send(link->conn, &am->msg, proc_clock(proc));
     m = &sim->messages[id];
     sim_trace(sim, T_SEND, proc->index, link->peer, id, m->size, (uint64_t) result, m->tag);
     if (result == 0) {

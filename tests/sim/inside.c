@@ -45,6 +45,11 @@ uint64_t inside_token(const btl_ib_conn_t *conn)
     return conn->identity.tx_token;
 }
 
+void inside_ask_no_more(btl_ib_engine_t *engine)
+{
+    engine->config.keepalive = 0;
+}
+
 void inside_spoil(btl_ib_conn_t *conn, const char *error)
 {
     btl_ib_engine_t *engine = conn->engine;

@@ -82,6 +82,23 @@ static void proc_free(void *context, void *memory)
     free(a);
 }
 
+/* What is told for the log only. */
+static void proc_unsent(void *context, btl_ib_conn_t *conn, int error)
+{
+    proc_called(context, "unsent");
+}
+
+static void proc_moved_unanswered(void *context, btl_ib_conn_t *conn)
+{
+    proc_called(context, "moved_unanswered");
+}
+
+static void proc_rail_failed(void *context, uint32_t rail, const char *refused, int error,
+                             uint32_t moved, uint32_t left)
+{
+    proc_called(context, "rail_failed");
+}
+
 const btl_ib_engine_ops_t proc_ops = {
     .lookup = app_lookup,
     .passive = app_passive,
@@ -95,6 +112,9 @@ const btl_ib_engine_ops_t proc_ops = {
     .silent = app_silent,
     .black_hole = app_black_hole,
     .gso_lost = app_gso_lost,
+    .unsent = proc_unsent,
+    .moved_unanswered = proc_moved_unanswered,
+    .rail_failed = proc_rail_failed,
     .trace = trace_event,
     .zalloc = proc_zalloc,
     .free = proc_free,
@@ -523,9 +543,10 @@ void proc_start(proc_t *proc, bool new_address)
     proc->config.aead = sim->aead;
     proc->config.key = proc->key;
     proc->config.first_number = sim->first_number;
-    proc->config.log = (btl_ib_log_t){.print = engine_log, .context = proc};
+    proc->config.log =
+        (btl_ib_log_t){.print = engine_log, .context = proc, .detailed = proc->traced};
     trace_open(proc);
-    proc->config.trace = proc->trace != NULL;
+    proc->config.trace = proc->traced || proc->trace != NULL;
     proc->config.predict = !sim->general;
     proc->poll_at = SIM_NEVER;
     proc->clock_max = 0;

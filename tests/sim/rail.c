@@ -254,11 +254,12 @@ static pending_tx_t *find_completing(rail_t *rail, uint64_t number)
     return tx;
 }
 
-/* `value` holds the rail's address and index, `arg` a number: the memory may be another's by
- * now. */
+/* `value` holds an address of the rail, which tells whose it is, and its id, `arg` a number: the
+ * memory may be another's by now. */
 static void completed(sim_t *sim, void *arg, uint64_t value)
 {
-    rail_t *rail = sim->bound[value >> 32];
+    const uint32_t place = (uint32_t) (value >> 32) % (sim->nprocs * sim->nrails);
+    rail_t *rail = sim->procs[place / sim->nrails].rails[place % sim->nrails];
 
     if (rail == NULL || rail->id != (uint32_t) value) {
         return;
@@ -855,6 +856,15 @@ static void rail_close(btl_ib_transport_t *t)
     free(rail);
 }
 
+static bool rail_address_text(const void *bytes, size_t len, char *out, size_t out_len)
+{
+    uint32_t address;
+
+    memcpy(&address, bytes, sizeof(address));
+    snprintf(out, out_len, "address %u", address);
+    return true;
+}
+
 static const btl_ib_transport_ops_t rail_ops = {
     .send = rail_send,
     .from_host = rail_from_host,
@@ -864,6 +874,7 @@ static const btl_ib_transport_ops_t rail_ops = {
     .addr_add = rail_addr_add,
     .addr_remove = rail_addr_remove,
     .rebind = rail_rebind,
+    .address_text = rail_address_text,
     .mem_register = rail_mem_register,
     .mem_deregister = rail_mem_deregister,
     .path_datagram = rail_path,

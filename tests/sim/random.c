@@ -1036,9 +1036,11 @@ void scenario_random(sim_t *sim)
         choose_ecn(sim, &plan);
     }
     choose_paths(sim, &plan);
+    rare_options(sim);
     run_start(sim);
     fail_devices(sim, &plan);
     kill_rail(sim, &plan);
+    rare_events(sim, plan.active, plan.ends_lives);
 
     uint32_t unit = smallest_unit(sim);
     uint32_t budget = (uint32_t) rng_log(&sim->rng, 50, 2500);
@@ -1055,6 +1057,7 @@ void scenario_random(sim_t *sim)
     sim_run_until(sim, until);
     sim->stopping = has_paths(sim); /* its bulk would go on for long */
     run_heal(sim);
+    rare_end(sim);
     uint64_t patience = plan.ends_lives ? 2 * run_longest_silence(sim) : 0;
     const bool lasts = any_lasts(sim);
     if (lasts) { /* what begins only now has to find a way, too */

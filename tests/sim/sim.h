@@ -10,6 +10,7 @@
  *
  *   main.c      command line, workers, totals
  *   random.c    the scenario that a seed stands for
+ *   rare.c      what few random seeds have
  *   self_test.c does the simulator notice errors?
  *   small.c     all of the small: every treatment of the first datagrams of short situations
  *   named.c     the list of scenarios for exact situations, which are in named_*.c by subject
@@ -395,6 +396,8 @@ struct proc {
     uint64_t seldom;  /* ns that it computes between two calls; 0: it waits in progress */
     uint64_t calls;   /* of progress, while it computes between them */
     uint64_t turns;   /* of either kind; after one in INVARIANTS_EACH invariants are checked */
+    bool traced;      /* the engine traces, and tells of what it drops; into no file */
+    bool checks_path; /* the application had a path checked: first contacts may have no data */
     bool answers;     /* and when something comes: a first contact is answered */
     uint64_t async_generation;
     bool in_async;
@@ -594,6 +597,8 @@ struct sim {
     uint32_t undelivered, undone, unaccepted;
     uint64_t segments; /* that the messages need at least */
     uint32_t ordered_ppm;
+    bool joins;      /* messages may join others without a clock reading, as in a burst */
+    bool aborts;     /* some sends at once end before they are committed */
     uint64_t orders; /* how many ordered ones were sent */
 
     onesided_t **ops;
@@ -862,6 +867,9 @@ const char *inside_unfinished(const btl_ib_engine_t *engine);
 const char *inside_ends_differ(const btl_ib_conn_t *sender, const btl_ib_conn_t *receiver,
                                bool lossless);
 
+/* Has an engine ask silent peers no more. */
+void inside_ask_no_more(btl_ib_engine_t *engine);
+
 /* Makes an error in an engine, by its name in self_test.c. */
 void inside_spoil(btl_ib_conn_t *conn, const char *error);
 
@@ -881,6 +889,12 @@ int grid_run(bool quick, const char *path);
  * "name:fates". Returns an exit status. */
 uint64_t small_fate(sim_t *sim, const datagram_t *d, uint64_t *copy);
 int small_run(const char *what, uint32_t datagrams, bool verbose);
+
+/* rare.c: before processes start; then (`active` ns: messages begin in this time); and when all
+ * faults end. */
+void rare_options(sim_t *sim);
+void rare_events(sim_t *sim, uint64_t active, bool ends_lives);
+void rare_end(sim_t *sim);
 
 /* random.c, named.c */
 void scenario_random(sim_t *sim);

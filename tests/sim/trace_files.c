@@ -17,7 +17,9 @@ void trace_event(void *context, const btl_ib_trace_event_t *event)
 {
     const proc_t *proc = context;
 
-    btl_ib_trace_file_add(proc->trace, event, proc->sim->now);
+    if (proc->trace != NULL) {
+        btl_ib_trace_file_add(proc->trace, event, proc->sim->now);
+    }
 }
 
 void trace_open(proc_t *proc)

@@ -538,6 +538,11 @@ void btl_ib_loss_set_timer(btl_ib_conn_t *conn)
     if (!btl_ib_loss_waits(conn)) { /* a timer that is set may expire */
         return;
     }
+    /* A probe that is due waits for the retry budget, not for the timer, which is set for later. */
+    if (!btl_ib_list_empty(&conn->loss.in_line) && !conn->identity.peer_knows
+        && btl_ib_hotel_guest_is_in(guest)) {
+        return;
+    }
     uint64_t check = btl_ib_loss_check_at(conn);
     uint64_t soonest = conn->loss.probe_base + conn->loss.least;
     if (btl_ib_hotel_guest_is_in(guest) && guest->due <= (check < soonest ? check : soonest)) {

@@ -49,29 +49,31 @@ static inline bool predict_ack(const btl_ib_conn_t *conn, const btl_ib_wire_head
 static inline void take_ack(btl_ib_conn_t *conn, const btl_ib_predicted_ack_t *ack)
 {
     const bool limited = btl_ib_ack_is_limited(conn);
+    const bool new = ack->more || ack->segment != NULL;
 
     if (ack->more) {
         btl_ib_ack_raise_limit(conn, ack->channel, ack->limit);
-    } else if (ack->segment == NULL) {
-        if (conn->loss.sample != 0 && conn->sentmap.unacked > 0) { /* as btl_ib_input_take() */
-            btl_ib_loss_set_timer(conn);
-        }
-        return;
     }
-    btl_ib_loss_restart_pto(&conn->loss);
+    if (new) {
+        btl_ib_loss_restart_pto(&conn->loss);
+    }
     if (ack->segment != NULL) {
         btl_ib_loss_arrived(&conn->loss, &conn->tx[ack->channel].loss.arrived, ack->segment,
                             conn->engine->clock.now);
         btl_ib_sentmap_acked(conn, ack->segment, ack->segment, 1);
         btl_ib_loss_acked_by_header(&conn->loss, true);
     }
-    btl_ib_pending_wake(conn);
+    if (new) {
+        btl_ib_pending_wake(conn);
+    }
     if (ack->segment != NULL) {
         btl_ib_loss_acked(conn, 1, limited);
         /* Where no answer is awaited nothing can be lost, and no timer is to be set. */
         if (conn->sentmap.unacked > 0 || conn->loss.blocked_since != 0 || conn->ops.answers > 0) {
             btl_ib_loss_detect(conn);
         }
+    } else if (conn->loss.sample != 0 && conn->sentmap.unacked > 0) { /* as btl_ib_input_take() */
+        btl_ib_loss_set_timer(conn);
     }
 }
 

@@ -547,6 +547,9 @@ TEST_WITH(budget, set_up, tear_down)
     assert_true(btl_ib_hotel_guest_is_in(&loss->timer.guest)); /* is the peer dead? */
     assert_int_equal(loss->probes, copies);
     assert_int_equal(expire_for_budget(), 0); /* it waits already */
+    const uint64_t looks_at = loss->timer.guest.due;
+    btl_ib_loss_set_timer(conn); /* as what is sent meanwhile does */
+    assert_int_equal(loss->timer.guest.due, looks_at);
     btl_ib_probe_retry(engine);
     assert_int_equal(bench->wire.count, 0);
     assert_false(btl_ib_list_empty(&engine->retries.waiting));

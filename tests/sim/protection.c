@@ -22,7 +22,7 @@ typedef struct sealed {
     uint32_t next_number, next_tag; /* of those in the same slot, 0: none */
 } sealed_t;
 
-enum { SLOTS = 4096 };
+enum { SLOTS = 65536 };
 
 typedef struct watch {
     btl_ib_aead_t base;

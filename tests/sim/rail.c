@@ -65,6 +65,7 @@ struct rail {
     uint64_t down_at;      /* ns: since when, or since when it was last */
     bool given_up;         /* it was down for longer than anybody waits */
     bool moves;            /* it is to get another address */
+    bool unpublished;      /* its address is not the published one any more, or not for peers */
     bool routed;           /* what it sends comes from another address: */
     uint32_t outside;      /* that a router has for it, and leads to it */
     /* By which its spare flow leaves, and the paths behind it, and nothing gets in; 0: none yet. */
@@ -761,6 +762,7 @@ void rail_route(rail_t *rail)
 
     rail_bind(rail, rail->sim->addresses + rail->proc->index * rail->sim->nrails + rail->index);
     rail->routed = true;
+    rail->unpublished = true;
     rail->outside = rail->address;
     rail->address = inside;
     memcpy(rail->base.address, &inside, sizeof(inside));
@@ -788,6 +790,7 @@ void rail_lose_address(rail_t *rail)
 {
     rail->sim->bound[rail->address] = NULL;
     rail->moves = true;
+    rail->unpublished = true;
     fault_applied(rail->sim, F_DEVICE);
 }
 
@@ -1050,6 +1053,11 @@ bool rail_pending(const rail_t *rail)
 uint32_t rail_held(const rail_t *rail)
 {
     return rail->held;
+}
+
+bool rail_unpublished(const rail_t *rail)
+{
+    return rail->unpublished;
 }
 
 uint32_t rail_address(const rail_t *rail)

@@ -682,6 +682,9 @@ uint32_t links_spine(const sim_t *sim, const datagram_t *d);
 void links_send(sim_t *sim, datagram_t *d, uint64_t delay, event_fn_t arrive);
 bool links_is_event(event_fn_t fn);
 
+/* Has its address changed since it was published, for peers at least? */
+bool rail_unpublished(const rail_t *rail);
+
 /* rail.c */
 rail_t *rail_open(proc_t *proc, uint32_t index, uint32_t address);
 btl_ib_transport_t *rail_transport(rail_t *rail);

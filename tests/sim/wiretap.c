@@ -484,8 +484,11 @@ uint32_t wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, ui
     if (view.flags & BTL_IB_FLAG_RETRANSMISSION) {
         proc->again++;
         /* A SKIP may have waited for a sign of life of the peer; a sender that changes its path
-         * sends all again. */
-        bool rest = sim->resting && sim->hole == 0 && view.type != BTL_IB_TYPE_SKIP
+         * sends all again. What comes first from an address that is not the published one waits
+         * until that has answered a challenge. */
+        bool rest = sim->resting && !rail_unpublished(proc->rails[rail])
+                    && (to->rails[rail] == NULL || !rail_unpublished(to->rails[rail]))
+                    && sim->hole == 0 && view.type != BTL_IB_TYPE_SKIP
                     && one_ack_tells_all(proc, to, rail) && run_steady(sim, proc, to, rail)
                     && btl_ib_engine_counters(proc->engine)->failovers == 0;
         if (sim->clean || rest) {

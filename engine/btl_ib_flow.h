@@ -76,8 +76,8 @@ static inline void btl_ib_flow_answered(btl_ib_flow_t *flow)
     flow->rounds = 0;
 }
 
-/* Sends what follows by flow `to`, for one datagram only. Returns the present one, which the second
- * takes again. */
+/* Sends what follows by flow `to`, for one datagram only. Returns the present one, for
+ * btl_ib_flow_give_back(). */
 static inline uint8_t btl_ib_flow_lend(btl_ib_flow_t *flow, uint8_t to)
 {
     const uint8_t now = flow->now;

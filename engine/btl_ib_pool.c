@@ -163,8 +163,8 @@ bool btl_ib_pool_grow(btl_ib_pool_t *pool, int kind)
 }
 
 /* Loads a segment into the cache, where it is to be written. Segments come back in any order, so
- * those of a burst lie anywhere; where many are in flight each would be waited for. NULL is allowed,
- * as no address faults that is prefetched. */
+ * those of a burst lie anywhere; where many are in flight each would be waited for. NULL is
+ * allowed, as no address faults that is prefetched. */
 static inline void prefetch(const btl_ib_segment_t *segment)
 {
     enum { LINE = 64 }; /* bytes */

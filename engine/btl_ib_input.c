@@ -478,9 +478,7 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
             btl_ib_rnr_sender_ready(conn, view);
         }
     }
-    if (conn->loss.sample != 0 && conn->sentmap.unacked > 0) { /* it may make probes due sooner */
-        btl_ib_loss_set_timer(conn);
-    }
+    btl_ib_loss_timer_by_sample(conn);
     switch (view->type) {
     case BTL_IB_TYPE_ACK:
         conn->engine->count.received_acks++;

@@ -555,6 +555,13 @@ void btl_ib_loss_set_timer(btl_ib_conn_t *conn)
     }
 }
 
+void btl_ib_loss_timer_by_sample(btl_ib_conn_t *conn)
+{
+    if (conn->loss.sample != 0 && conn->sentmap.unacked > 0) {
+        btl_ib_loss_set_timer(conn);
+    }
+}
+
 static uint64_t loss_oldest_sent(const btl_ib_list_t *segments, uint64_t since)
 {
     BTL_IB_LIST_FOREACH (const btl_ib_segment_t, segment, segments, link) {

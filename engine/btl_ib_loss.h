@@ -222,6 +222,10 @@ void btl_ib_loss_detect(btl_ib_conn_t *conn);
 /* Sets the timer for what is in flight now. */
 void btl_ib_loss_set_timer(btl_ib_conn_t *conn);
 
+/* Sets it anew once the ACKs of a datagram were taken in, if that gave a round trip, which may make
+ * probes due sooner, and something is unacknowledged. */
+void btl_ib_loss_timer_by_sample(btl_ib_conn_t *conn);
+
 /* True if the loss timer is set as early as the first probe may be due for a message that is alone
  * in flight, by a transport that is `reliable` or not. Mostly it was set for something sent
  * earlier. `rto_max` is the configuration's. */

@@ -72,8 +72,8 @@ static inline void take_ack(btl_ib_conn_t *conn, const btl_ib_predicted_ack_t *a
         if (conn->sentmap.unacked > 0 || conn->loss.blocked_since != 0 || conn->ops.answers > 0) {
             btl_ib_loss_detect(conn);
         }
-    } else if (conn->loss.sample != 0 && conn->sentmap.unacked > 0) { /* as btl_ib_input_take() */
-        btl_ib_loss_set_timer(conn);
+    } else {
+        btl_ib_loss_timer_by_sample(conn);
     }
 }
 

@@ -488,6 +488,17 @@ void btl_ib_ompi_failures_added(uint64_t name)
 
 #endif
 
+/* ---- processors that are shared ---- */
+
+bool btl_ib_ompi_yields_when_idle(void)
+{
+    const int index = mca_base_var_find("ompi", "mpi", NULL, "yield_when_idle");
+    const bool *yields = NULL;
+
+    return index >= 0 && mca_base_var_get_value(index, &yields, NULL, NULL) == OPAL_SUCCESS
+           && yields != NULL && *yields;
+}
+
 /* ---- an abort ---- */
 
 bool btl_ib_ompi_abort_waits(void)

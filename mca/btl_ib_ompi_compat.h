@@ -222,6 +222,11 @@ uint32_t btl_ib_ompi_local_processes(void);
  * (hwloc_topology_t); NULL if it has none, or an hwloc of its own. */
 void *btl_ib_ompi_topology(void);
 
+/* True if processes leave their processors to each other while they wait (mpi_yield_when_idle):
+ * mpirun sees to it where a host has more of them than processors. Until MPI_Init ends only the
+ * parameter says so, not opal_progress_yield_when_idle. */
+bool btl_ib_ompi_yields_when_idle(void);
+
 /* Has `report` called before MPI_Abort ends this process; or, ignore, no longer. Works with 4.1
  * only, which leaves by _exit(): later series have no place for it. */
 typedef void (*btl_ib_ompi_abort_fn_t)(void);

@@ -89,7 +89,8 @@ const btl_ib_param_t btl_ib_param_table[] = {
     INT_PARAM(ack_delay, 150, 0, 10000, "microseconds", 6,
               "Delay an acknowledgement at most this long, so that it can travel with data; a "
               "third of this time if the application did not answer the last message. Peers learn "
-              "this time, and allow for it in their timeouts",
+              "this time, and allow for it in their timeouts. With mpi_yield_when_idle, as where a "
+              "host has more processes than processors, it is 1000 unless set",
               "Lower it where senders wait for acknowledgements (blocked window in the line of "
               "btl_ib_stats)"),
     INT_PARAM(rto_min, 250, 50, 1000000, "microseconds", 6,

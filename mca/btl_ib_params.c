@@ -220,6 +220,8 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
 
 /* ---- configuring the engine ---- */
 
+enum { ACK_DELAY_YIELDING = 1000 }; /* us, where processes share processors */
+
 uint32_t btl_ib_params_message_max(const mca_btl_base_module_t *limits)
 {
     const size_t max = limits->btl_eager_limit > limits->btl_max_send_size
@@ -239,13 +241,24 @@ size_t btl_ib_params_eager_limit(const btl_ib_params_t *params, const mca_btl_ba
     return params->eager_by_user ? limits->btl_eager_limit : most;
 }
 
+/* Returns how long to delay ACKs, us. A process that leaves its processor to others sends its next
+ * message to a peer after they had their turns: an ACK that does not wait for it costs each of the
+ * two a datagram. */
+static uint32_t ack_delay(const btl_ib_params_t *params)
+{
+    if (btl_ib_ompi_yields_when_idle() && !btl_ib_params_by_user(params, "ack_delay")) {
+        return ACK_DELAY_YIELDING;
+    }
+    return (uint32_t) params->ack_delay;
+}
+
 void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_module_t *limits,
                           btl_ib_engine_config_t *config)
 {
     btl_ib_engine_config_default(config);
     config->protection = btl_ib_params_protection(params);
     config->eager_max = btl_ib_params_message_max(limits);
-    config->ack_delay = (uint32_t) params->ack_delay;
+    config->ack_delay = ack_delay(params);
     config->rto_min = (uint32_t) params->rto_min;
     config->rto_max = (uint32_t) params->rto_max;
     config->rto_initial = (uint32_t) params->rto_initial;

@@ -577,6 +577,31 @@ TEST(engine)
     assert_int_equal(config.cc, BTL_IB_CC_CUBIC);
 }
 
+/* ACKs wait for the next message where processes leave their processors to each other, unless the
+ * user said how long. */
+TEST(ack_delay_where_processors_are_shared)
+{
+    static bool yields; /* Open MPI's parameter keeps its address */
+    btl_ib_engine_config_t config;
+
+    assert_true(taken());
+    btl_ib_params_engine(&params, &limits, &config);
+    assert_int_equal(config.ack_delay, 150); /* no such parameter: no MPI process */
+    assert_true(mca_base_var_register("ompi", "mpi", NULL, "yield_when_idle", "",
+                                      MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_9,
+                                      MCA_BASE_VAR_SCOPE_READONLY, &yields)
+                >= 0);
+    btl_ib_params_engine(&params, &limits, &config);
+    assert_int_equal(config.ack_delay, 150);
+    yields = true;
+    btl_ib_params_engine(&params, &limits, &config);
+    assert_int_equal(config.ack_delay, 1000);
+    assert_true(taken_with("ack_delay", "150"));
+    btl_ib_params_engine(&params, &limits, &config);
+    assert_int_equal(config.ack_delay, 150);
+    yields = false;
+}
+
 int main(void)
 {
     int failed;

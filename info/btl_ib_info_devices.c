@@ -12,6 +12,7 @@
 #include "btl_ib_open_devices.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_help.h"
+#include "btl_ib_modex_codec.h"
 #include "btl_ib_receive_queues.h"
 #include "net_interfaces.h"
 
@@ -351,7 +352,13 @@ static void print_build(const btl_ib_info_out_t *out)
 {
     char text[256];
 
+    const btl_ib_versions_t wire = btl_ib_versions_here();
+
     btl_ib_info_text(out, "version", BTL_IB_VERSION);
+    snprintf(text, sizeof(text), "%u to %u", wire.oldest, wire.newest);
+    btl_ib_info_text(out, "wire versions", text);
+    snprintf(text, sizeof(text), "%u to %u", BTL_IB_MODEX_OLDEST, BTL_IB_MODEX_VERSION);
+    btl_ib_info_text(out, "modex versions", text);
     btl_ib_info_text(out, "openmpi built for", BTL_IB_BUILT_FOR_VERSION);
     btl_ib_info_text(out, "openmpi running", opal_version_string);
     btl_ib_transports_text(text, sizeof(text));

@@ -328,6 +328,29 @@ def test_unseen(run, tmp_path):
     assert [line[0] for line in said if "rmem_max" in line[3]] == ["WARN"] * 2
 
 
+@pytest.mark.called("doctor/versions")
+def test_doctor_versions():
+    """Hosts with unlike releases: WARN if jobs may mix them, BAD if not; each release with its hosts."""
+    check_versions = runpy.run_path(str(DOCTOR))["check_versions"]
+
+    def told(*changes):
+        info = {"version": "0.4.0", "wire versions": "2 to 3", "modex versions": "5 to 6",
+                "openmpi running": "4.1.4", "library libfabric": "1.17.0"}  # fmt: skip
+        lines = []
+        check_versions(lambda *line: lines.append(line),
+                       {f"n{i}": {"info": {**info, **change}} for i, change in enumerate(changes)})  # fmt: skip
+        return {text.split()[0]: (status, text) for status, _, _, text, *_ in lines}
+
+    assert {status for status, _ in told({}, {}).values()} == {"OK"}
+    newer = {"version": "0.5.0", "wire versions": "3 to 4", "modex versions": "6 to 7"}
+    assert told({}, newer, {})["ib"] == ("WARN", "ib differs: 0.4.0 on n0 n2, 0.5.0 on n1")
+    assert told({}, {**newer, "wire versions": "4 to 5"})["ib"][0] == "BAD"
+    assert told({}, {**newer, "modex versions": "7 to 8"})["ib"][0] == "BAD"
+    assert told({"openmpi running": "4.1.5"}, {})["Open"][0] == "WARN"
+    assert told({"openmpi running": "4.0.5"}, {})["Open"][0] == "BAD"
+    assert told({"library libfabric": "2.1.0"}, {})["libfabric"][0] == "WARN"
+
+
 @pytest.mark.called("doctor/version")
 def test_version(run, component):
     """All programs for users tell one version, that of the component."""

@@ -145,6 +145,7 @@ unit_tests = \
     tests/unit/test_trace_file \
     tests/unit/test_probe \
     tests/unit/test_protection \
+    tests/unit/test_flow \
     tests/unit/test_handshake \
     tests/unit/test_hostile \
     tests/unit/test_host_id \
@@ -169,6 +170,8 @@ unit_tests = \
     tests/unit/test_out_message \
     tests/unit/test_packetize \
     tests/unit/test_path_check \
+    tests/unit/test_path_health \
+    tests/unit/test_paths \
     tests/unit/test_pauses \
     tests/unit/test_predict \
     tests/unit/test_pending \
@@ -320,6 +323,7 @@ EXTRA_DIST += \
     tests/unit/rdma_sides.h \
     tests/unit/refusals.h \
     tests/unit/said.h \
+    tests/unit/several_paths.h \
     tests/unit/support.h \
     tests/unit/told.h \
     tests/unit/transports.h \

@@ -66,7 +66,7 @@ void btl_ib_paths_sum(btl_ib_conn_t *conn)
         rate += cc->pace != 0 ? UINT64_C(1000000000) / cc->pace : 0;
     }
     btl_ib_cc_set_sum(&conn->cc, btl_ib_clip_u32(window, conn->cc.max), btl_ib_max_u32(burst, 1),
-                      paced && rate > 0 ? (uint32_t) (UINT64_C(1000000000) / rate) : 0);
+                      paced ? (uint32_t) (UINT64_C(1000000000) / btl_ib_max_u64(rate, 1)) : 0);
 }
 
 static btl_ib_conn_t *conn_of(btl_ib_cc_t *cc)

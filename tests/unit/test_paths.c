@@ -261,6 +261,22 @@ TEST_WITH(summed_up, set_up, tear_down)
     assert_int_equal(conn->cc.burst, 1);
 }
 
+/* Where each path has less than a segment in a second all of them have one. */
+TEST_WITH(summed_up_when_slow, set_up, tear_down)
+{
+    add_paths(1);
+    set_path(0, 1, 1, 2000000000);
+    set_path(1, 1, 1, 1000000001);
+    btl_ib_paths_sum(conn);
+    assert_int_equal(conn->cc.pace, 1000000000);
+    path_of(1)->cc.pace = 1000000000;
+    btl_ib_paths_sum(conn);
+    assert_int_equal(conn->cc.pace, 1000000000);
+    path_of(1)->cc.pace = 500000000;
+    btl_ib_paths_sum(conn);
+    assert_int_equal(conn->cc.pace, 500000000);
+}
+
 /* A path that is not used allows what is in flight by it. The usual one also carries what is no
  * bulk. */
 TEST_WITH(summed_up_without_one, set_up, tear_down)

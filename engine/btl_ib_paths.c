@@ -261,7 +261,6 @@ static void paths_merge(btl_ib_conn_t *conn)
             btl_ib_list_insert_before(before != NULL ? before : bulk, item);
             segment->path = 0;
         }
-        paths->path[i].in_flight = 0;
     }
 }
 

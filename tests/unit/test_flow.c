@@ -550,6 +550,7 @@ static btl_ib_segment_t *check_out(void)
     segment = segment_of(&conn->sentmap.sent[BTL_IB_SENT_OTHERS], 0);
     segment->last_sent = engine->clock.now;
     flow->to_check = true;
+    flow->check_channel = 7; /* of the last one */
     btl_ib_flow_check_left(conn, segment);
     assert_true(flow->checking);
     assert_false(flow->to_check);

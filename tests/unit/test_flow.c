@@ -450,6 +450,10 @@ TEST_WITH(bulk_missed_of_afar, set_up_lanes, tear_down)
     conn->loss.rtt.srtt8 = 8 * 5000;
     assert_false(misses(2 * (5000 + VAR4) + DELAY - 1, 0, 0));
     assert_true(misses(2 * (5000 + VAR4) + DELAY, 5675, 5675));
+    add_paths(1);
+    path_of(0)->rtt = (btl_ib_rtt_t){.srtt8 = 8 * 9000, .rttvar4 = 400}; /* of the usual one */
+    assert_false(misses(2 * (2 * (9000 + 400) + DELAY) - 1, 0, 0));
+    assert_true(misses(2 * (2 * (9000 + 400) + DELAY), 0, 0));
 }
 
 /* It counts from the time of sending, of a copy that is no question. */

@@ -135,6 +135,9 @@ unit_tests = \
     tests/unit/test_ecn \
     tests/unit/test_engine \
     tests/unit/test_few_credits \
+    tests/unit/test_gso \
+    tests/unit/test_goodput \
+    tests/unit/test_pmtud \
     tests/unit/test_exit_timeout \
     tests/unit/test_failover \
     tests/unit/test_file_name \

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "btl_ib_icmp.h"
+#include "btl_ib_state.h"
 #include "hostile.h"
 #include "support.h"
 #include "unit.h"
@@ -119,6 +121,27 @@ TEST(genuine)
     }
 }
 
+/* What is told of a connection that is dead, but not destroyed yet, is neither forged nor late. */
+TEST(of_one_that_is_dead)
+{
+    bench_t *bench = new_bench();
+
+    acquaint(bench);
+    const quote_t q = sent_to(bench, 1);
+    btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
+    btl_ib_event_t event = {.type = BTL_IB_EVENT_REFUSED,
+                            .origin = BTL_IB_ORIGIN_NETWORK,
+                            .from = conn->route.to,
+                            .quoted_size = (uint8_t) q.size};
+    memcpy(event.quoted, q.bytes, q.size);
+    conn->state = BTL_IB_CONN_DEAD;
+    assert_true(btl_ib_icmp_check(conn->rail, &event));
+    event.quoted[TOKEN_AT] ^= 1;
+    assert_false(btl_ib_icmp_check(conn->rail, &event));
+    conn->state = BTL_IB_CONN_OPEN;
+    end_working(bench);
+}
+
 static bool loses_all(bench_t *bench, const bench_datagram_t *datagram)
 {
     return true;
@@ -189,6 +212,31 @@ TEST(of_a_rail_that_was_left)
     assert_int_equal(bench_peer(bench, 0, 1).rail, 1);
     tell(bench, BTL_IB_EVENT_REFUSED, 1, 0, &q);
     assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 0);
+    end(bench);
+}
+
+/* What went by another rail, until its own was back, and is told late. */
+TEST(of_another_rail_that_was_left)
+{
+    bench_t *bench = joined_by_two_rails();
+    bench_rail_t *own = &bench->hosts[0].rails[0];
+
+    own->error = ENETDOWN;
+    own->what = BTL_IB_EVENT_DOWN;
+    own->news = true;
+    bench_turn(bench, 0);
+    const quote_t q = sent_to(bench, 1);
+    assert_int_equal(bench_peer(bench, 0, 1).rail, 1);
+    own->what = BTL_IB_EVENT_UP;
+    own->news = true;
+    bench_run(bench, 20 * SECOND);
+    assert_int_equal(bench_peer(bench, 0, 1).rail, 0);
+    tell(bench, BTL_IB_EVENT_REFUSED, 1, 1, &q);
+    assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 0);
+    quote_t other = q;
+    other.bytes[TOKEN_AT] ^= 1;
+    tell(bench, BTL_IB_EVENT_REFUSED, 1, 1, &other);
+    assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 1);
     end(bench);
 }
 

@@ -263,7 +263,7 @@ TEST_WITH(smaller_ones_get_through, set_up, tear_down)
     arrive(LARGE + 999);
     assert_true(btl_ib_pmtud_has_losses(sizes));
     *now += 10 * MS;
-    assert_true(lose(LARGE + 1000));
+    assert_true(lose(LARGE + 1500));
     assert_int_equal(told.lost, LARGE + 1000);
     assert_int_equal(told.size, (LARGE + 999) & ~7u);
     assert_int_equal(sizes->datagram_max, (LARGE + 999) & ~7u);
@@ -640,6 +640,22 @@ TEST_WITH(a_check, set_up, tear_down)
     assert_int_equal(sizes->datagram_max, BASE);
     assert_int_equal(sizes->search_at, *now);
     assert_true(sizes->checking);
+}
+
+/* What is small enough for any path is not suspected: the check ends, and larger sizes are searched
+ * for later, as ever halfway to what the rails carry. */
+TEST_WITH(a_check_that_finds_nothing, set_up, tear_down)
+{
+    btl_ib_pmtud_check(conn);
+    btl_ib_pmtud_narrowed(conn, LEAST - 1);
+    for (int i = 0; i < 3; i++) {
+        search(LEAST - 1, false);
+    }
+    assert_int_equal(btl_ib_pmtud_next_probe(conn), 0);
+    assert_int_equal(told.count, 0);
+    assert_false(sizes->checking);
+    assert_int_equal(sizes->search_at, *now + 600 * (uint64_t) SECOND);
+    assert_int_equal(btl_ib_pmtud_next_probe(conn), (LEAST - 1 + MOST + 1) / 2 & ~7u);
 }
 
 /* A check of the connection's own rails ends when it goes over others. */

@@ -29,7 +29,8 @@ static struct {
     uint32_t count, calls;
     btl_ib_tx_t tx[MOST];
     btl_ib_wire_header_t header[MOST];
-    uint32_t takes; /* so many more, and then fails: */
+    btl_ib_wire_part_t part[MOST]; /* the beginning of their bodies */
+    uint32_t takes;                /* so many more, and then fails: */
     int error;
 } given;
 
@@ -41,7 +42,12 @@ static int take(btl_ib_transport_t *transport, const btl_ib_tx_t *batch, int n, 
     for (int i = 0; i < most; i++) {
         if (given.count < MOST) {
             given.tx[given.count] = batch[i];
-            memcpy(&given.header[given.count], batch[i].iov[0].iov_base, sizeof(given.header[0]));
+            const uint8_t *at = batch[i].iov[0].iov_base;
+            memcpy(&given.header[given.count], at, sizeof(given.header[0]));
+            if (batch[i].iov[0].iov_len >= sizeof(given.header[0]) + sizeof(given.part[0])) {
+                memcpy(&given.part[given.count], at + sizeof(given.header[0]),
+                       sizeof(given.part[0]));
+            }
         }
         given.count++;
     }
@@ -402,6 +408,248 @@ TEST_WITH(never_buffers, set_up, tear_down)
     engine->clock.now += 1;
     assert_false(btl_ib_transmit_one(conn, segment));
     engine->clock.now = bench->now;
+}
+
+/* ---- bulk ---- */
+
+/* Segments in flight of that kind, of which there are `count`. */
+static void in_flight(int list, btl_ib_segment_t **segments, uint32_t count)
+{
+    uint32_t n = 0;
+
+    BTL_IB_LIST_FOREACH (btl_ib_segment_t, one, &conn->sentmap.sent[list], link) {
+        assert_true(n < count);
+        segments[n++] = one;
+    }
+    assert_int_equal(n, count);
+}
+
+/* Where congestion is marked first copies of full bulk segments leave with ECT(0), and are counted;
+ * nothing else does. */
+TEST_WITH(marked_as_capable, set_up, tear_down)
+{
+    btl_ib_segment_t *bulk[15], *others[3];
+
+    (void) sent_header(1000);
+    bench_send(bench, 0, 1, 20000, 1);
+    bench_turn(bench, 0);
+    in_flight(BTL_IB_SENT_BULK, bulk, 15);
+    in_flight(BTL_IB_SENT_OTHERS, others, 1);
+    others[1] = bulk[0];
+    others[2] = bulk[1];
+    conn->ecn.marking = true;
+    const uint64_t before = engine->count.ecn_sent;
+    given.count = 0;
+    assert_int_equal(btl_ib_transmit_segments(conn, others, 3), 3);
+    assert_false(given.tx[0].ect);
+    assert_true(given.tx[1].ect && given.tx[2].ect);
+    assert_int_equal(engine->count.ecn_sent, before + 2);
+    bulk[0]->flags |= BTL_IB_FLAG_RETRANSMISSION;
+    assert_int_equal(btl_ib_transmit_segments(conn, bulk, 2), 2);
+    assert_false(given.tx[3].ect);
+    assert_true(given.tx[4].ect);
+    bulk[0]->flags &= (uint8_t) ~BTL_IB_FLAG_RETRANSMISSION;
+    assert_true(btl_ib_transmit_one(conn, bulk[0]));
+    assert_true(given.tx[5].ect);
+    assert_true(btl_ib_transmit_one(conn, others[0])); /* as if there had been no bulk */
+    assert_false(given.tx[6].ect);
+    conn->ecn.marking = false;
+    assert_true(btl_ib_transmit_one(conn, bulk[0]));
+    assert_false(given.tx[7].ect);
+}
+
+/* Bulk that leaves by a lane of its own does so until all of it has arrived; short messages never
+ * do. */
+TEST_WITH(lane_of_bulk, set_up, tear_down)
+{
+    btl_ib_segment_t *bulk[15], *others[2];
+
+    (void) sent_header(1000);
+    (void) sent_header(1000);
+    in_flight(BTL_IB_SENT_OTHERS, others, 2);
+    conn->transmit.bulk_lane = true;
+    given.count = 0;
+    assert_int_equal(btl_ib_transmit_segments(conn, others, 2), 2);
+    assert_false(conn->transmit.bulk_lane); /* no bulk is on its way */
+    bench_send(bench, 0, 1, 20000, 1);
+    bench_turn(bench, 0);
+    in_flight(BTL_IB_SENT_BULK, bulk, 15);
+    conn->transmit.bulk_lane = true;
+    given.count = 0;
+    assert_true(btl_ib_transmit_one(conn, bulk[0]));
+    assert_true(given.tx[0].bulk);
+    assert_int_equal(btl_ib_transmit_segments(conn, others, 2), 2);
+    assert_false(given.tx[1].bulk || given.tx[2].bulk);
+    assert_true(btl_ib_transmit_one(conn, bulk[1]));
+    assert_true(given.tx[3].bulk);
+    conn->transmit.bulk_lane = false; /* as long as nothing asks for it it is not used */
+    assert_true(btl_ib_transmit_one(conn, bulk[0]));
+    assert_false(given.tx[4].bulk);
+}
+
+/* Over another rail a datagram takes the smallest queue there that holds it. */
+TEST_WITH(queues_of_another_route, set_up, tear_down)
+{
+    btl_ib_queue_table_t table = *conn->route.queues;
+    const btl_ib_queue_table_t *before = conn->route.queues;
+    btl_ib_segment_t *segment;
+
+    (void) sent_header(1000);
+    in_flight(BTL_IB_SENT_OTHERS, &segment, 1);
+    table.count = 3;
+    table.q[2] = table.q[1];
+    table.q[1].size = 600;
+    table.q[0].reserve = 77;
+    conn->route.queues = &table;
+    conn->route.own = false;
+    given.count = 0;
+    assert_true(btl_ib_transmit_one(conn, segment));
+    assert_int_equal(given.tx[0].channel, 2);
+    assert_int_equal(given.tx[0].spare, 77);
+    conn->route.queues = before;
+    conn->route.own = true;
+    assert_true(btl_ib_transmit_one(conn, segment));
+    assert_int_equal(given.tx[1].channel, 1);
+}
+
+/* Copies that were made for what the transport did not take are free again. */
+TEST(copies_not_taken)
+{
+    btl_ib_segment_t *segments[2];
+
+    begin(100);
+    (void) sent_header(1000);
+    (void) sent_header(1000);
+    in_flight(BTL_IB_SENT_OTHERS, segments, 2);
+    segments[0]->busy = segments[1]->busy = true;
+    const uint32_t before = segments_in_use();
+    given.takes = 0;
+    given.error = EAGAIN;
+    assert_int_equal(btl_ib_transmit_segments(conn, segments, 2), 0);
+    assert_int_equal(segments_in_use(), before);
+    given.error = EMSGSIZE; /* and those that are lost: nobody reads them */
+    assert_int_equal(btl_ib_transmit_segments(conn, segments, 2), 2);
+    assert_int_equal(segments_in_use(), before);
+    segments[0]->busy = segments[1]->busy = false;
+    tear_down(NULL);
+}
+
+/* ---- in parts ---- */
+
+enum { NARROW = 600 };
+
+/* A segment that is too large for the path leaves in parts that fill datagrams, and that have all
+ * of it; no part is always the last. */
+TEST_WITH(parts, set_up, tear_down)
+{
+    const uint32_t wide = conn->pmtud.datagram_max;
+    btl_ib_segment_t *segment;
+    uint32_t begun = 0;
+
+    (void) sent_header(1400);
+    in_flight(BTL_IB_SENT_OTHERS, &segment, 1);
+    segment->flags |= BTL_IB_FLAG_ACK_NOW;
+    conn->pmtud.parts = true;
+    conn->pmtud.datagram_max = NARROW;
+    const uint32_t head = btl_ib_packet_overhead(conn) + (uint32_t) sizeof(btl_ib_wire_part_t);
+    const uint32_t unit = (NARROW - head) & ~7u;
+    for (uint32_t copy = 0; copy < 12; copy++) {
+        const uint64_t before = engine->count.sent_parts;
+        uint32_t bytes = 0, seen = 0;
+        given.count = 0;
+        assert_true(btl_ib_transmit_one(conn, segment));
+        assert_int_equal(given.count, 3);
+        assert_int_equal(engine->count.sent_parts, before + 3);
+        assert_int_equal(segment->in_parts, copy + 1);
+        assert_int_equal(segment->parted, 0);
+        for (uint32_t i = 0; i < 3; i++) {
+            const uint32_t offset = BTL_IB_LE16(given.part[i].offset);
+            assert_int_equal(given.header[i].version_type & 15, BTL_IB_TYPE_PART);
+            assert_int_equal(BTL_IB_LE32(given.header[i].seq), segment->seq);
+            assert_true(given.header[i].flags & BTL_IB_FLAG_ACK_NOW);
+            assert_int_equal(given.header[i].channels & 15, segment->channel);
+            assert_int_equal(BTL_IB_LE16(given.part[i].total), 1400);
+            assert_int_equal(given.part[i].type, BTL_IB_TYPE_DATA);
+            assert_int_equal(given.part[i].tag, segment->tag);
+            assert_int_equal(offset % unit, 0);
+            assert_int_equal(given.tx[i].size, head + btl_ib_min_u32(unit, 1400 - offset));
+            bytes += given.tx[i].size - head;
+            seen |= 1u << offset / unit;
+        }
+        assert_int_equal(bytes, 1400);
+        assert_int_equal(seen, 7);
+        begun |= 1u << BTL_IB_LE16(given.part[0].offset) / unit;
+    }
+    assert_int_equal(begun, 7);
+    conn->pmtud.parts = false;
+    conn->pmtud.datagram_max = wide;
+}
+
+/* What stopped goes on where it was. A new segment of which parts have left has been sent. */
+TEST_WITH(parts_that_are_stopped, set_up, tear_down)
+{
+    const uint32_t wide = conn->pmtud.datagram_max;
+    btl_ib_segment_t *segment;
+
+    (void) sent_header(1400);
+    in_flight(BTL_IB_SENT_OTHERS, &segment, 1);
+    conn->pmtud.parts = true;
+    conn->pmtud.datagram_max = NARROW;
+    given.count = 0;
+    given.takes = 1;
+    given.error = EAGAIN;
+    assert_false(btl_ib_transmit_one(conn, segment));
+    assert_int_equal(given.count, 1);
+    assert_true(segment->parted > 0);
+    segment->copies = 0;
+    assert_true(btl_ib_transmit_one(conn, segment));
+    segment->copies = 1;
+    given.takes = UINT32_MAX;
+    assert_true(btl_ib_transmit_one(conn, segment));
+    assert_int_equal(given.count, 3);
+    for (uint32_t i = 1; i < 3; i++) {
+        assert_int_not_equal(given.part[i].offset, given.part[0].offset);
+        assert_int_not_equal(given.part[i].offset, given.part[3 - i].offset);
+    }
+    given.takes = 0;
+    segment->copies = 0; /* none of it has left */
+    assert_false(btl_ib_transmit_one(conn, segment));
+    segment->copies = 1;
+    conn->pmtud.parts = false;
+    conn->pmtud.datagram_max = wide;
+}
+
+/* Others leave as they are, in order, before and behind it; up to the one that is stopped. */
+TEST_WITH(parts_between_others, set_up, tear_down)
+{
+    const uint32_t wide = conn->pmtud.datagram_max;
+    btl_ib_segment_t *segments[5];
+    static const uint32_t sizes[] = {300, 310, 1400, 320, 330};
+
+    for (int i = 0; i < 5; i++) {
+        (void) sent_header(sizes[i]);
+    }
+    in_flight(BTL_IB_SENT_OTHERS, segments, 5);
+    conn->pmtud.parts = true;
+    conn->pmtud.datagram_max = NARROW;
+    given.count = 0;
+    assert_int_equal(btl_ib_transmit_segments(conn, segments, 5), 5);
+    assert_int_equal(given.count, 7);
+    for (uint32_t i = 0; i < 7; i++) {
+        const uint32_t of = i < 2 ? i : i < 5 ? 2 : i - 2;
+        assert_int_equal(BTL_IB_LE32(given.header[i].seq), segments[of]->seq);
+    }
+    given.error = EAGAIN;
+    for (uint32_t takes = 0; takes < 7; takes++) {
+        given.takes = takes;
+        segments[2]->parted = 0;
+        assert_int_equal(btl_ib_transmit_segments(conn, segments, 5), takes < 2   ? takes
+                                                                      : takes < 5 ? 2
+                                                                                  : takes - 2);
+    }
+    segments[2]->parted = 0;
+    conn->pmtud.parts = false;
+    conn->pmtud.datagram_max = wide;
 }
 
 UNIT_MAIN(NULL, NULL)

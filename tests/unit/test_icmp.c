@@ -225,6 +225,7 @@ TEST(of_another_rail_that_was_left)
     own->what = BTL_IB_EVENT_DOWN;
     own->news = true;
     bench_turn(bench, 0);
+    (void) sent_to(bench, 1); /* a first contact of the connection whose rail that is */
     const quote_t q = sent_to(bench, 1);
     assert_int_equal(bench_peer(bench, 0, 1).rail, 1);
     own->what = BTL_IB_EVENT_UP;

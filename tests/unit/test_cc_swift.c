@@ -820,4 +820,186 @@ TEST_WITH(test_initial_window_is_enough, setup, NULL)
     assert_int_equal(cc.window, 64);
 }
 
+/* Sets the window, in units of 1/256 segment, as after a long way; nothing else is new. */
+static void set_window(uint32_t window)
+{
+    cc.swift.window = window;
+    cc.window = window < 256 ? 1 : window / 256;
+}
+
+/* One acknowledgement of a round that is not limited by the window, and ends with it. */
+static void single(uint32_t delay)
+{
+    const btl_ib_cc_ack_t ack = {now + delay, now, 1, delay, delay, delay, false, false};
+
+    now += delay;
+    cc.ops->acked(&cc, &ack);
+    now++;
+}
+
+/* A window that has reached the end of its doubling, or is one segment, is paced at 5/4 of its rate;
+ * below one segment at its rate. */
+TEST_WITH(test_pace_at_the_bounds, setup, NULL)
+{
+    settle_at(1000);
+    const uint32_t shorter = cc.swift.base - 1;
+    cc.swift.slow_start = cc.swift.window;
+    single(shorter);
+    assert_int_equal(cc.pace, (uint64_t) shorter * 1000 * 256 / cc.swift.window * 4 / 5);
+    set_window(256);
+    cc.swift.slow_start = 0;
+    single(shorter - 1);
+    assert_true(cc.swift.window > 256);
+    assert_int_equal(cc.burst, 2);
+    cc.swift.window = 255;
+    cc.ops->undo(&cc);
+    cc.swift.undo = 255; /* sets the window as it is */
+    cc.swift.lost = 0;
+    cc.ops->undo(&cc);
+    assert_int_equal(cc.burst, 1);
+    assert_int_equal(cc.pace, (uint64_t) cc.swift.base * 1000 * 256 / 255);
+    cc.swift.window = cc.swift.undo = 256;
+    cc.ops->undo(&cc);
+    assert_int_equal(cc.burst, 2);
+    assert_int_equal(cc.pace, (uint64_t) cc.swift.base * 1000 * 4 / 5);
+}
+
+/* Four segments of our own in a queue are none too many. */
+TEST_WITH(test_four_segments_of_a_queue, setup, NULL)
+{
+    for (uint32_t more = 0; more <= 2; more += 2) {
+        settle_at(100);
+        set_window(8 * 256 + more);
+        full_round(2 * BASE, 0, false); /* half of it waits in the queue */
+        assert_int_equal(cc.swift.window<8 * 256 + more, more> 0);
+        setup(NULL);
+    }
+}
+
+/* The cut that empties the queue takes no more than half of a window. */
+TEST_WITH(test_drain_of_a_small_window, setup, NULL)
+{
+    settle_at(100);
+    set_window(24 * 256);
+    cc.swift.cuts = 3;
+    round_trip(BASE * 5 / 4);
+    assert_int_equal(cc.swift.window, 12 * 256);
+}
+
+/* Of a long path an eighth is allowed. */
+TEST_WITH(test_allowance_of_a_long_path, setup, NULL)
+{
+    full_round(800, 0, false);
+    round_trip(800);
+    const btl_ib_cc_ack_t borne = {now + 900, now, 1, 900, 900, 900, false, false};
+    assert_int_equal(cc.ops->acked(&cc, &borne), BTL_IB_CC_ROUND_HOST);
+    now += 1000;
+    const btl_ib_cc_ack_t queue = {now + 901, now, 1, 901, 901, 901, false, false};
+    assert_int_equal(cc.ops->acked(&cc, &queue), BTL_IB_CC_ROUND_QUEUED);
+}
+
+/* Eight samples of a queue end the doubling within a round, seven do not. */
+TEST_WITH(test_doubling_ends_within_a_round, setup, NULL)
+{
+    full_round(BASE, 0, false);
+    round_trip(BASE);
+    const uint32_t window = cc.window;
+    now += 3 * BASE;
+    for (uint32_t i = 1; i <= 8; i++) {
+        const btl_ib_cc_ack_t ack = {now, 0, 1, 3 * BASE, 3 * BASE, 3 * BASE, true, false};
+        cc.ops->acked(&cc, &ack);
+        if (i < 8) {
+            assert_int_equal(cc.window, window + i);
+        }
+    }
+    assert_true(cc.window < window);
+}
+
+/* Marks in each round do not keep losses from being judged. */
+TEST_WITH(test_marks_beside_losses, setup, NULL)
+{
+    for (uint32_t seen = 63; seen <= 64; seen++) {
+        setup(NULL);
+        settle_at(1000);
+        const uint32_t window = cc.window;
+        cc.swift.seen = seen - 32;
+        for (int i = 0; i < 32; i++) {
+            cc.ops->lost(&cc, now, now);
+        }
+        const btl_ib_cc_marks_t marks = {.now = now, .sent_at = now - 1, .count = 1, .ce = 1};
+        assert_true(cc.ops->marked(&cc, &marks));
+        assert_int_equal(cc.swift.lost, seen == 64 ? 0 : 32);
+        const uint32_t left = seen == 64 ? window * 3 / 8 : window * 3 / 4;
+        assert_in_range(cc.window, left - 1, left + 1);
+    }
+}
+
+/* Marks are of the round in which their datagrams were sent. */
+TEST_WITH(test_marks_of_a_round, setup, NULL)
+{
+    settle_at(1000);
+    btl_ib_cc_marks_t marks = {.now = now, .sent_at = now, .count = 10, .ce = 1};
+    assert_true(cc.ops->marked(&cc, &marks));
+    const uint32_t alpha = cc.swift.alpha;
+    marks.now = now + BASE;
+    marks.sent_at = now - 1; /* before the cut */
+    assert_false(cc.ops->marked(&cc, &marks));
+    assert_int_equal(cc.swift.alpha, alpha);
+    marks.sent_at = now; /* and then, with those before */
+    marks.count = 30;
+    marks.ce = 7;
+    assert_true(cc.ops->marked(&cc, &marks));
+    assert_int_equal(cc.swift.alpha, alpha - alpha / 16 + 65536 * 8 / 40 / 16);
+    marks.now += BASE;
+    marks.sent_at = now + BASE;
+    marks.ce = 0;
+    assert_false(cc.ops->marked(&cc, &marks));
+}
+
+/* After a silence it doubles to where it was; to where losses had cut it if that was more. */
+TEST_WITH(test_doubles_after_a_silence, setup, NULL)
+{
+    settle_at(1000);
+    const uint32_t window = cc.swift.window;
+    cc.ops->restart(&cc);
+    assert_int_equal(cc.swift.slow_start, window);
+    assert_int_equal(cc.swift.window, 64 * 256);
+    cc.ops->restart(&cc); /* it is there already */
+    assert_int_equal(cc.swift.slow_start, window);
+    set_window(64 * 256 + 1);
+    cc.ops->restart(&cc);
+    assert_int_equal(cc.swift.slow_start, window);
+    assert_int_equal(cc.swift.window, 64 * 256);
+}
+
+/* A loss that was none is taken back once, and the share that it was cut for with it. */
+TEST_WITH(test_undo_forgets_the_share, setup, NULL)
+{
+    settle_at(1000);
+    full_round(BASE, cc.window / 4, false);
+    assert_true(cc.swift.share > 0);
+    cc.ops->undo(&cc);
+    assert_int_equal(cc.swift.share, 0);
+    assert_int_equal(cc.swift.undo, 0);
+    full_round(BASE, cc.window / 5, false); /* the first of its kind, so that it may be cured */
+    assert_int_equal(cc.swift.bearable, 0);
+}
+
+/* What is three quarters of the share before was not cured. */
+TEST_WITH(test_cured_or_not, setup, NULL)
+{
+    for (uint32_t lost = 23; lost <= 24; lost++) {
+        setup(NULL);
+        settle_at(1000);
+        cc.swift.share = 64; /* a quarter */
+        cc.swift.queued = false;
+        cc.swift.seen = 128 - lost - 1;
+        for (uint32_t i = 0; i < lost; i++) {
+            cc.ops->lost(&cc, now, now);
+        }
+        single(BASE);
+        assert_int_equal(cc.swift.bearable, lost == 24 ? 48 + 24 : 0);
+    }
+}
+
 UNIT_MAIN(NULL, NULL)

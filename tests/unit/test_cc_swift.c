@@ -915,6 +915,21 @@ TEST_WITH(test_doubling_ends_within_a_round, setup, NULL)
     assert_true(cc.window < window);
 }
 
+/* Data may lie at their receiver for 50 us, however large the window. */
+TEST_WITH(test_a_moment_at_the_receiver, setup, NULL)
+{
+    settle_at(1000);
+    const uint32_t window = cc.window;
+    const btl_ib_cc_ack_t borne = {now + 150, now, 1, BASE + 50, BASE, BASE + 50, false, false};
+    cc.ops->acked(&cc, &borne);
+    assert_int_equal(cc.window, window);
+    now += 1000;
+    const btl_ib_cc_ack_t longer = {now + 151, now, 1, BASE + 51, BASE, BASE + 51, false, false};
+    cc.ops->acked(&cc, &longer);
+    const uint32_t bound = window * BASE / (BASE + 51) + 128;
+    assert_in_range(cc.window, bound - 1, bound + 1);
+}
+
 /* Marks in each round do not keep losses from being judged. */
 TEST_WITH(test_marks_beside_losses, setup, NULL)
 {

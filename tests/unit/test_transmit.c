@@ -59,7 +59,8 @@ static int take(btl_ib_transport_t *transport, const btl_ib_tx_t *batch, int n, 
     return most;
 }
 
-static void begin(uint32_t inline_size)
+/* Begins with that protection. Returns whether there is one. */
+static bool begin_protected(uint32_t inline_size, btl_ib_protection_kind_t kind)
 {
     memset(&given, 0, sizeof(given));
     given.takes = UINT32_MAX;
@@ -67,6 +68,10 @@ static void begin(uint32_t inline_size)
     bench->hosts[0].attr.inline_size = inline_size;
     bench->hosts[0].config.cc = BTL_IB_CC_NONE;
     use_queues(bench, "P,128,256,128,16:S,1472,2048,1024,500");
+    if (!bench_protection(bench, kind)) {
+        end(bench);
+        return false;
+    }
     acquaint(bench);
     engine = bench->hosts[0].engine;
     conn = bench_conn(bench, 0, 1);
@@ -76,6 +81,12 @@ static void begin(uint32_t inline_size)
     ops = *real_ops;
     ops.send = take;
     transport->ops = &ops;
+    return true;
+}
+
+static void begin(uint32_t inline_size)
+{
+    assert_true(begin_protected(inline_size, BTL_IB_PROTECTION_NONE));
 }
 
 static int set_up(void **state)
@@ -532,6 +543,66 @@ TEST(copies_not_taken)
     assert_int_equal(segments_in_use(), before);
     segments[0]->busy = segments[1]->busy = false;
     tear_down(NULL);
+}
+
+/* What protection adds to leaves from memory of its own where it encrypts, which is free again
+ * unless the transport reads it. */
+TEST(protected_copies)
+{
+    for (uint32_t kind = 0; kind < BTL_IB_PROTECTION_KINDS; kind++) {
+        btl_ib_segment_t *segment;
+
+        if (!begin_protected(100, (btl_ib_protection_kind_t) kind)) {
+            continue;
+        }
+        const uint32_t trailer = engine->protection.ops->trailer;
+        (void) sent_header(1000);
+        bench_turn(bench, 0); /* the transport has read it */
+        in_flight(BTL_IB_SENT_OTHERS, &segment, 1);
+        assert_int_equal(given.tx[0].size, 1000 + sizeof(btl_ib_wire_header_t) + trailer);
+        const uint32_t before = segments_in_use();
+        given.error = EAGAIN;
+        given.takes = 0;
+        assert_false(btl_ib_transmit_one(conn, segment));
+        assert_int_equal(segments_in_use(), before);
+        given.error = EMSGSIZE;
+        assert_true(btl_ib_transmit_one(conn, segment));
+        assert_int_equal(segments_in_use(), before);
+        given.takes = 1;
+        assert_true(btl_ib_transmit_one(conn, segment));
+        assert_int_equal(segments_in_use(), before + engine->protection.ops->apart);
+        bench_turn(bench, 0);
+        assert_int_equal(segments_in_use(), before);
+        tear_down(NULL);
+    }
+}
+
+/* Bulk leaves by the flow of its path, all else by the usual one. */
+TEST_WITH(flows_of_paths, set_up, tear_down)
+{
+    btl_ib_segment_t *bulk[15], *other;
+    btl_ib_paths_t *paths = calloc(1, sizeof(*paths) + 2 * sizeof(paths->path[0]));
+
+    assert_non_null(paths);
+    (void) sent_header(1000);
+    bench_send(bench, 0, 1, 20000, 1);
+    bench_turn(bench, 0);
+    in_flight(BTL_IB_SENT_OTHERS, &other, 1);
+    in_flight(BTL_IB_SENT_BULK, bulk, 15);
+    paths->count = 1; /* lists of more are not needed here */
+    paths->path[1].flow = 5;
+    conn->capped.paths = paths;
+    for (paths->now = 0; paths->now < 2; paths->now++) {
+        given.count = 0;
+        assert_true(btl_ib_transmit_one(conn, bulk[0]));
+        assert_int_equal(given.tx[0].flow, paths->now == 0 ? 0 : 5);
+        conn->pmtud.parts = true; /* the long way */
+        assert_true(btl_ib_transmit_one(conn, other));
+        assert_int_equal(given.tx[1].flow, 0);
+        conn->pmtud.parts = false;
+    }
+    conn->capped.paths = NULL;
+    free(paths);
 }
 
 /* ---- in parts ---- */

@@ -545,8 +545,8 @@ TEST_WITH(test_calm_rounds, setup, NULL)
     assert_int_equal(cc.window, 128);
 }
 
-/* A round trip of `count` datagrams with ECT(0), `ce` of which were marked. Returns whether that was
- * answered. */
+/* A round trip of `count` datagrams with ECT(0), `ce` of which were marked. Returns whether that
+ * was answered. */
 static bool marked_round(uint32_t delay, uint32_t count, uint32_t ce)
 {
     const btl_ib_cc_marks_t marks = {.now = now + delay, .sent_at = now, .count = count, .ce = ce};
@@ -837,8 +837,8 @@ static void single(uint32_t delay)
     now++;
 }
 
-/* A window that has reached the end of its doubling, or is one segment, is paced at 5/4 of its rate;
- * below one segment at its rate. */
+/* A window that has reached the end of its doubling, or is one segment, is paced at 5/4 of its
+ * rate; below one segment at its rate. */
 TEST_WITH(test_pace_at_the_bounds, setup, NULL)
 {
     settle_at(1000);

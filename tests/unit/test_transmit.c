@@ -348,11 +348,14 @@ TEST_WITH(errors, set_up, tear_down)
         given.takes = 0;
         given.error = for_now[i];
         conn->ack.no_tag = true;
+        conn->identity.contacted = false;
         assert_false(btl_ib_transmit_one(conn, segment));
         assert_int_equal(btl_ib_transmit_segments(conn, segments, 3), 0);
+        assert_false(conn->identity.contacted);
         assert_true(conn->ack.no_tag); /* nothing that said so has left */
         given.takes = 2;
         assert_int_equal(btl_ib_transmit_segments(conn, segments, 3), 2);
+        assert_true(conn->identity.contacted);
         assert_int_equal(engine->count.blocked_transport, blocked + 3);
         assert_int_equal(engine->count.sent_datagrams, sent + 2);
     }
@@ -610,7 +613,7 @@ TEST_WITH(flows_of_paths, set_up, tear_down)
 enum { NARROW = 600 };
 
 /* A segment that is too large for the path leaves in parts that fill datagrams, and that have all
- * of it; no part is always the last. */
+ * of it; soon each of them was the first of a copy. */
 TEST_WITH(parts, set_up, tear_down)
 {
     const uint32_t wide = conn->pmtud.datagram_max;

@@ -487,6 +487,22 @@ TEST_WITH(answers_that_show_none, set_up, tear_down)
     sent->deferred = false;
 }
 
+/* Nor is one that left as a larger datagram than are sent since. */
+TEST_WITH(answers_of_before, set_up, tear_down)
+{
+    bench_send(bench, 0, 1, 3000, 1);
+    btl_ib_segment_t *sent =
+        BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[BTL_IB_SENT_OTHERS], link);
+    const btl_ib_view_t answer = {.flags = BTL_IB_FLAG_ECHO, .echo = (uint32_t) *now};
+
+    sent->last_sent = *now;
+    conn->loss.probes = 1;
+    assert_true(btl_ib_pmtud_ask(conn, sent));
+    btl_ib_pmtud_narrowed(conn, BASE);
+    assert_false(btl_ib_pmtud_answered(conn, &answer));
+    assert_false(btl_ib_pmtud_has_losses(sizes));
+}
+
 /* Which probes ask: a peer that did not answer is asked by the first of four only; those that are
  * small, or of the search, or the next copy after one that got RNR, ask nothing. */
 TEST_WITH(who_asks, set_up, tear_down)
@@ -675,6 +691,24 @@ TEST_WITH(a_check_that_moves, set_up, tear_down)
     assert_int_equal(sizes->datagram_max, MOST);
     assert_int_equal(sizes->most, MOST);
     assert_int_equal(sizes->search_at, UINT64_MAX);
+}
+
+/* What was too large for a route says nothing of the next one: a check of that begins anew. */
+TEST_WITH(a_check_of_another_route, set_up, tear_down)
+{
+    btl_ib_pmtud_narrowed(conn, BASE);
+    for (int i = 0; i < 3; i++) {
+        search(MOST, false);
+    }
+    for (int i = 0; i < 3; i++) {
+        search((BASE + MOST) / 2 & ~7u, false);
+    }
+    btl_ib_pmtud_moved(conn, conn);
+    assert_int_equal(sizes->datagram_max, MOST);
+    btl_ib_pmtud_check(conn);
+    search(MOST, true);
+    assert_int_equal(told.count, 0);
+    assert_int_equal(sizes->proven, MOST);
 }
 
 /* Nobody probes while the connection ends, nor before the peer knows it but for first contact. */

@@ -1017,4 +1017,21 @@ TEST_WITH(test_cured_or_not, setup, NULL)
     }
 }
 
+/* What is borne is forgotten when less than a quarter of it is lost. */
+TEST_WITH(test_forgets_what_it_bore, setup, NULL)
+{
+    for (uint32_t lost = 11; lost <= 12; lost++) {
+        setup(NULL);
+        settle_at(1000);
+        cc.swift.share = 0;
+        cc.swift.bearable = 96; /* of 256 */
+        cc.swift.seen = 128 - lost - 1;
+        for (uint32_t i = 0; i < lost; i++) {
+            cc.ops->lost(&cc, now, now);
+        }
+        single(BASE);
+        assert_int_equal(cc.swift.bearable, lost == 12 ? 96 : 0);
+    }
+}
+
 UNIT_MAIN(NULL, NULL)

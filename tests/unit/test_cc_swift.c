@@ -998,6 +998,12 @@ TEST_WITH(test_undo_forgets_the_share, setup, NULL)
     assert_int_equal(cc.swift.undo, 0);
     full_round(BASE, cc.window / 5, false); /* the first of its kind, so that it may be cured */
     assert_int_equal(cc.swift.bearable, 0);
+    full_round(BASE, 0, false); /* that is past, and what the queue holds is known */
+    const uint32_t overflow = cc.swift.overflow;
+    assert_int_not_equal(overflow, UINT32_MAX);
+    cc.swift.lost = 0;
+    cc.ops->undo(&cc);
+    assert_int_equal(cc.swift.overflow, overflow);
 }
 
 /* What is three quarters of the share before was not cured. */

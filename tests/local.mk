@@ -135,6 +135,7 @@ unit_tests = \
     tests/unit/test_ecn \
     tests/unit/test_engine \
     tests/unit/test_few_credits \
+    tests/unit/test_flow \
     tests/unit/test_gso \
     tests/unit/test_goodput \
     tests/unit/test_pmtud \

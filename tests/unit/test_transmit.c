@@ -545,6 +545,12 @@ TEST(copies_not_taken)
     assert_int_equal(btl_ib_transmit_segments(conn, segments, 2), 2);
     assert_int_equal(segments_in_use(), before);
     segments[0]->busy = segments[1]->busy = false;
+    given.takes = 2; /* those that are read are segments, so they stay */
+    assert_int_equal(btl_ib_transmit_segments(conn, segments, 2), 2);
+    for (int i = 0; i < 2; i++) {
+        assert_true(segments[i]->busy && !segments[i]->done);
+    }
+    assert_int_equal(segments_in_use(), before);
     tear_down(NULL);
 }
 
@@ -655,6 +661,29 @@ TEST_WITH(parts, set_up, tear_down)
         begun |= 1u << BTL_IB_LE16(given.part[0].offset) / unit;
     }
     assert_int_equal(begun, 7);
+    conn->pmtud.parts = false;
+    conn->pmtud.datagram_max = wide;
+}
+
+/* Parts that are all full are no more than that. */
+TEST_WITH(full_parts, set_up, tear_down)
+{
+    const uint32_t wide = conn->pmtud.datagram_max;
+    const uint32_t head = btl_ib_packet_overhead(conn) + (uint32_t) sizeof(btl_ib_wire_part_t);
+    const uint32_t unit = (NARROW - head) & ~7u;
+    btl_ib_segment_t *segment;
+
+    (void) sent_header(2 * unit);
+    in_flight(BTL_IB_SENT_OTHERS, &segment, 1);
+    conn->pmtud.parts = true;
+    conn->pmtud.datagram_max = NARROW;
+    for (uint32_t copy = 0; copy < 8; copy++) {
+        given.count = 0;
+        assert_true(btl_ib_transmit_one(conn, segment));
+        assert_int_equal(given.count, 2);
+        assert_int_equal(given.tx[0].size, head + unit);
+        assert_int_equal(given.tx[1].size, head + unit);
+    }
     conn->pmtud.parts = false;
     conn->pmtud.datagram_max = wide;
 }

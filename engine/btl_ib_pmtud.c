@@ -174,12 +174,12 @@ static void found_hole(btl_ib_conn_t *conn, uint32_t suspect, uint32_t carried)
     shrink(conn, size, conn->engine->clock.now + SEARCH_SOON);
 }
 
-/* True if the path MTU could be the reason that a segment of that size was lost. */
+static_assert(LEAST > BTL_IB_DATAGRAM_MIN + BTL_IB_TRAILER_MAX, "what is suspected can be divided");
+
+/* True if the path MTU could be the reason that a datagram of that size was lost. */
 static bool is_suspect(const btl_ib_conn_t *conn, uint32_t size)
 {
-    return size > LEAST && !conn->route.via->transport->attr.reliable
-           && conn->pmtud.datagram_max
-                  > btl_ib_protection_datagram_min(conn->engine->protection.kind);
+    return size > LEAST && !conn->route.via->transport->attr.reliable;
 }
 
 /* Returns the streak in which a loss of that size counts: the first one in which nothing as large

@@ -198,6 +198,11 @@ TEST_WITH(by_which_queue, set_up, tear_down)
     assert_int_equal(given.tx[0].channel, 0);
     bench_send(bench, 0, 1, 20000, 1); /* there is memory then for those that continue others */
     assert_true(bench_settle(bench, SECOND));
+    for (int kind = 0; kind < BTL_IB_SEGMENT_KINDS; kind++) { /* as if each were registered */
+        BTL_IB_LIST_FOREACH (btl_ib_segment_t, one, &conn->rail->pool.kind[kind].free, link) {
+            one->mem = one;
+        }
+    }
     given.count = 0;
     conn->flow.now = 1;
     memset(engine->datagrams.tx, 0xff, sizeof(engine->datagrams.tx));
@@ -212,6 +217,7 @@ TEST_WITH(by_which_queue, set_up, tear_down)
         }
         assert_int_equal(size, tx->size);
         assert_true(tx->niov >= 2);
+        assert_ptr_equal(tx->mem, tx->context);
         assert_int_equal(tx->to, conn->route.to);
         assert_false(tx->bulk || tx->ect);
         assert_int_equal(tx->channel, 1);
@@ -467,9 +473,18 @@ TEST_WITH(marked_as_capable, set_up, tear_down)
     assert_true(given.tx[5].ect);
     assert_true(btl_ib_transmit_one(conn, others[0])); /* as if there had been no bulk */
     assert_false(given.tx[6].ect);
+    const uint32_t outside = bulk[0]->outside;
+    for (uint32_t less = 0; less < 2; less++) { /* a short rest is not worth it */
+        bulk[0]->outside = BTL_IB_ECT_LEAST - less - bulk[0]->size;
+        bulk[0]->iov[0].iov_len = bulk[0]->outside;
+        assert_true(btl_ib_transmit_one(conn, bulk[0]));
+        assert_int_equal(given.tx[7 + less].ect, less == 0);
+    }
+    bulk[0]->outside = outside;
+    bulk[0]->iov[0].iov_len = outside;
     conn->ecn.marking = false;
     assert_true(btl_ib_transmit_one(conn, bulk[0]));
-    assert_false(given.tx[7].ect);
+    assert_false(given.tx[9].ect);
 }
 
 /* Bulk that leaves by a lane of its own does so until all of it has arrived; short messages never
@@ -663,6 +678,32 @@ TEST_WITH(parts, set_up, tear_down)
     assert_int_equal(begun, 7);
     conn->pmtud.parts = false;
     conn->pmtud.datagram_max = wide;
+}
+
+/* What is sent from where it is travels in parts as well: the peer gets all of it by them alone. */
+TEST_WITH(parts_of_bulk, set_up, tear_down)
+{
+    const uint32_t wide = conn->pmtud.datagram_max;
+    const uint64_t blocked = engine->count.blocked_memory;
+    btl_ib_segment_t *bulk[15];
+
+    bench_send(bench, 0, 1, 20000, 1);
+    bench_turn(bench, 0);
+    in_flight(BTL_IB_SENT_BULK, bulk, 15);
+    assert_true(bulk[0]->outside > 0);
+    bench_clear(&bench->wire);
+    const uint32_t before = segments_in_use();
+    conn->pmtud.parts = true;
+    conn->pmtud.datagram_max = NARROW;
+    assert_int_equal(btl_ib_transmit_segments(conn, bulk, 15), 15);
+    conn->pmtud.parts = false;
+    conn->pmtud.datagram_max = wide;
+    assert_int_equal(segments_in_use(), before);
+    assert_int_equal(engine->count.blocked_memory, blocked);
+    const uint64_t again = engine->count.retransmits;
+    bench_flow(bench);
+    assert_int_equal(bench->messages[bench->message_count - 1].delivered, 1);
+    assert_int_equal(engine->count.retransmits, again);
 }
 
 /* Parts that are all full are no more than that. */

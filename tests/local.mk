@@ -149,7 +149,6 @@ unit_tests = \
     tests/unit/test_trace_file \
     tests/unit/test_probe \
     tests/unit/test_protection \
-    tests/unit/test_flow \
     tests/unit/test_handshake \
     tests/unit/test_hostile \
     tests/unit/test_host_id \

@@ -27,7 +27,7 @@ uint32_t ud_work_requests(const btl_ib_transport_t *t)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < ud_address(t).count; i++) {
-        n += ud->qps.qp[i].tx_depth + ud->qps.qp[i].depth_max;
+        n += ud->qps.qp[i].tx_depth + ud->qps.qp[i].made_max;
     }
     return n;
 }

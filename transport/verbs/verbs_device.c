@@ -29,9 +29,9 @@
 
 enum {
     IB_PREFIX = 64, /* bits of a GID that name the subnet, on InfiniBand */
-    IPOIB_GID = 4,  /* where in the hardware address of IPoIB the GID begins (RFC 4391, 9.1.1) */
+    IPOIB_GID = 4,  /* offset of the GID in a hardware address of IPoIB (RFC 4391, 9.1.1) */
     IPOIB_BYTES = 20,
-    INDEX_MAX = 255, /* an address handle names its source by a byte (struct ibv_global_route) */
+    INDEX_MAX = 255, /* the index in struct ibv_global_route is a byte */
 };
 
 static const struct in6_addr *as_ip(const union ibv_gid *gid)
@@ -77,8 +77,8 @@ static void gid_set_ip(btl_ib_verbs_gid_t *gid)
     }
 }
 
-/* Returns the prefix length of an interface's address; that of a host alone if no interface has
- * the address. */
+/* Returns the prefix length of an interface's address; if no interface has the address, the length
+ * that stands for one host. */
 static uint8_t gid_prefix(const struct ifaddrs *all, const struct sockaddr *ip)
 {
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
@@ -89,9 +89,9 @@ static uint8_t gid_prefix(const struct ifaddrs *all, const struct sockaddr *ip)
     return ip->sa_family == AF_INET ? 32 : 128;
 }
 
-/* Finds the interface of a GID on InfiniBand, where the port's table names none: IPoIB's has the
- * GID in its hardware address, of which getifaddrs() tells all bytes although struct sockaddr_ll
- * has but 8. */
+/* Finds the interface of a GID on InfiniBand, where the port's table names none: the interface of
+ * IPoIB has the GID in its hardware address. getifaddrs() writes all 20 bytes of that address,
+ * although struct sockaddr_ll has room for 8. */
 static void gid_set_ipoib(const struct ifaddrs *all, btl_ib_verbs_gid_t *gid)
 {
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
@@ -141,8 +141,8 @@ static int gid_by_rank(const void *a, const void *b)
     return x->gid_index < y->gid_index ? -1 : 1;
 }
 
-/* Reads all addresses of a port. Returns how many, or a negative errno; *call is the last one that
- * was made. */
+/* Reads all addresses of a port. Returns how many, or a negative errno; *call names the last call
+ * that was made. The caller frees *entries in either case. */
 static int gids_read(struct ibv_context *context, uint8_t port, struct ibv_gid_entry **entries,
                      const char **call)
 {
@@ -222,10 +222,10 @@ int btl_ib_verbs_gids(struct ibv_context *context, uint8_t port, int index,
 }
 
 /*
- * Rules: no packet has an IPv4 address at one end and IPv6 at the other. RoCE v2 goes wherever IP
- * goes, which ibv_create_ah(3) finds out. RoCE v1 stays on its link (IBA annex 16). On InfiniBand
- * routers join subnets, but none that has the default prefix (IBA 4.1.1, fe80::). A prefix of all
- * bits means that the netmask is not known.
+ * Applies these rules. No packet has an IPv4 address at one end and IPv6 at the other. RoCE v2 gets
+ * wherever IP gets, which ibv_create_ah(3) finds out. RoCE v1 stays on its link (IBA annex 16).
+ * InfiniBand's routers join subnets, except those with the default prefix (IBA 4.1.1, fe80::). A
+ * prefix of all bits means that the netmask is not known.
  */
 bool btl_ib_verbs_gid_reaches(const btl_ib_verbs_gid_t *own, const union ibv_gid *gid)
 {
@@ -254,8 +254,8 @@ const char *btl_ib_verbs_gid_format(const union ibv_gid *gid, char *out, size_t 
 
 /* ---- diagnostics ---- */
 
-/* Shows the help text about locked memory if an error may be due to its limit: queues are locked
- * memory, too, so any call may fail for that. */
+/* Shows the help text about locked memory if the limit of that may be why a call failed. Any call
+ * may be it, as queues are locked memory, too. */
 static void diag_memory_limit(const btl_ib_verbs_t *verbs, int error)
 {
     struct rlimit limit;
@@ -287,7 +287,7 @@ void btl_ib_verbs_diag_open(const btl_ib_log_t *log, const char *device, const c
 
     snprintf(path, sizeof(path), "/dev/infiniband/%.40s", file);
     const bool missing = error == ENOENT || error == ENXIO || error == ENODEV;
-    /* If libibverbs may not open the file it looks elsewhere, and returns the error of that. */
+    /* If libibverbs may not open the file, it tries another path, and returns that one's error. */
     if (missing && access(path, F_OK) != 0) {
         btl_ib_verbs_diag(log, BTL_IB_DIAG_NO_FILES, device, path);
     } else if (missing || error == EACCES || error == EPERM) {
@@ -323,7 +323,7 @@ static uint32_t code_value(uint8_t code, const uint32_t *table, int count)
  * 14.2.5.6). */
 static uint32_t port_bandwidth(const struct ibv_port_attr *attr)
 {
-    /* Each lane's, for SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR. */
+    /* Mbps of a lane, for SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR. */
     static const uint32_t speed[] = {2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000};
     static const uint32_t lanes[] = {1, 4, 8, 12, 2};
 
@@ -362,7 +362,7 @@ btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char 
     handle->mtu = port_attr->active_mtu;
     handle->max_qp = (uint32_t) device_attr->max_qp;
     handle->max_qp_wr = (uint32_t) device_attr->max_qp_wr;
-    /* an iWARP connection ends when no buffer is left */
+    /* An iWARP connection ends when no buffer is left, so it uses no shared queue. */
     handle->max_srq_wr =
         context->device->transport_type == IBV_TRANSPORT_IWARP || device_attr->max_srq <= 0
             ? 0
@@ -495,29 +495,28 @@ void btl_ib_verbs_slab_free(struct ibv_mr *mr)
 /* ---- messages without a receive buffer ---- */
 
 /*
- * Ports count messages that found no receive buffer, in files of the system. A sender whose
- * requests are repeated without end (btl_ib_rnr_retry 7) sees nothing of that, and a receiver only
- * that its buffers are used up. Ports count for all processes that use them, and some count only
- * RNR NAKs, or nothing.
+ * Ports count messages that found no receive buffer, in files of the system. Nothing else shows
+ * them: a sender whose requests are repeated without end (btl_ib_rnr_retry 7) notices nothing, and
+ * a receiver only that its buffers are used up. Some ports count RNR NAKs only, or nothing.
  */
 
-/* Names of the counters with drivers of Linux: mlx5, mlx4, bnxt_re, soft-RoCE. */
-static const char *const refused_here[] = {
+/* The counters' names in Linux, by driver: mlx5, mlx4, bnxt_re, soft-RoCE. */
+static const char *const names_received[] = {
     "out_of_buffer",
     "rq_num_rnr",
     "rx_out_of_buffer",
     "send_rnr_err",
 };
-static const char *const refused_there[] = {
+static const char *const names_sent[] = {
     "rnr_nak_retry_err",
     "sq_num_rnr",
     "rnr_naks_rcvd",
     "rcvd_rnr_err",
 };
 
-enum { NAMES = sizeof(refused_here) / sizeof(refused_here[0]) };
+enum { NAMES = sizeof(names_received) / sizeof(names_received[0]) };
 
-static bool refusals_read_count(const btl_ib_verbs_t *verbs, const char *name, uint64_t *count)
+static bool out_of_buffer_read_one(const btl_ib_verbs_t *verbs, const char *name, uint64_t *count)
 {
     char path[sizeof(verbs->context->device->ibdev_path) + 64];
 
@@ -526,34 +525,34 @@ static bool refusals_read_count(const btl_ib_verbs_t *verbs, const char *name, u
     return btl_ib_file_number(path, count);
 }
 
-/* Reads the counts, by the first names that the port has: no driver has two. */
-static btl_ib_verbs_refusals_t refusals_read(const btl_ib_verbs_t *verbs)
+/* Reads both counts. A port has the names of one driver. */
+static btl_ib_verbs_out_of_buffer_t out_of_buffer_read(const btl_ib_verbs_t *verbs)
 {
-    btl_ib_verbs_refusals_t counts = {.known = false};
+    btl_ib_verbs_out_of_buffer_t counts = {.known = false};
 
     for (int i = 0; i < NAMES && !counts.known; i++) {
-        counts.known = refusals_read_count(verbs, refused_here[i], &counts.here)
-                       && refusals_read_count(verbs, refused_there[i], &counts.there);
+        counts.known = out_of_buffer_read_one(verbs, names_received[i], &counts.received)
+                       && out_of_buffer_read_one(verbs, names_sent[i], &counts.sent);
     }
     return counts;
 }
 
-/* Logs what the port refused since it was opened: at level 1 if there was anything. */
-static void refusals_tell(const btl_ib_verbs_t *verbs)
+/* Logs how many messages found no buffer since the port was opened: at level 1 if any did. */
+static void out_of_buffer_log(const btl_ib_verbs_t *verbs)
 {
-    if (!verbs->refusals.known) {
+    if (!verbs->out_of_buffer.known) {
         return;
     }
-    const btl_ib_verbs_refusals_t now = refusals_read(verbs);
-    const uint64_t here = now.here - verbs->refusals.here;
-    const uint64_t there = now.there - verbs->refusals.there;
+    const btl_ib_verbs_out_of_buffer_t now = out_of_buffer_read(verbs);
+    const uint64_t received = now.received - verbs->out_of_buffer.received;
+    const uint64_t sent = now.sent - verbs->out_of_buffer.sent;
     if (now.known) {
         const char *help =
-            here > 0 ? ": more buffers (num in btl_ib_receive_queues) would help" : "";
-        BTL_IB_VERBS_LOG(verbs, here + there > 0 ? 1 : 10,
+            received > 0 ? ": more buffers (num in btl_ib_receive_queues) would help" : "";
+        BTL_IB_VERBS_LOG(verbs, received + sent > 0 ? 1 : 10,
                          "%s: its port refused %" PRIu64 " messages for want of a receive buffer, "
                          "and %" PRIu64 " that it sent were, of all processes%s",
-                         verbs->base.name, here, there, help);
+                         verbs->base.name, received, sent, help);
     }
 }
 
@@ -644,7 +643,7 @@ int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_
     if ((error = ibv_query_port(context, port, &verbs->port_attr)) != 0) {
         return btl_ib_verbs_failed(verbs, "ibv_query_port", error);
     }
-    verbs->refusals = refusals_read(verbs);
+    verbs->out_of_buffer = out_of_buffer_read(verbs);
     verbs->mtu = btl_ib_verbs_mtu(verbs->port_attr.active_mtu, mtu);
     verbs->pd = ibv_alloc_pd(context);
     return verbs->pd != NULL ? 0 : btl_ib_verbs_failed(verbs, "ibv_alloc_pd", errno);
@@ -658,15 +657,15 @@ void btl_ib_verbs_opened(btl_ib_verbs_t *verbs)
 void btl_ib_verbs_close(btl_ib_verbs_t *verbs)
 {
     if (verbs->pd != NULL) {
-        refusals_tell(verbs);
+        out_of_buffer_log(verbs);
         (void) ibv_dealloc_pd(verbs->pd);
     }
 }
 
 /*
- * Returns the next size to ask for, in bytes, where a device does not send `size` inline: 256, 192,
- * 128, 96, 64 and so on to 0. Sizes between powers of two are there because devices have odd ones:
- * 96 for bnxt_re, 101 for irdma (rdma-core, providers).
+ * Returns how many bytes of inline data to ask for next, if a device does not take `size`: 256,
+ * 192, 128, 96, 64 and so on to 0. Powers of two alone would waste much, as some devices have odd
+ * limits: 96 for bnxt_re, 101 for irdma (rdma-core, providers).
  */
 static uint32_t inline_less(uint32_t size)
 {
@@ -721,7 +720,7 @@ bool btl_ib_verbs_event_is_ours(const btl_ib_verbs_t *verbs, const struct ibv_as
     }
 }
 
-/* Returns the help text that a user gets, BTL_IB_DIAGS if none. */
+/* Returns the help text to show for an event; BTL_IB_DIAGS: none. */
 static btl_ib_diagnostic_t event_diag(const struct ibv_async_event *event, int error)
 {
     if (event->event_type == IBV_EVENT_PATH_MIG || event->event_type == IBV_EVENT_PATH_MIG_ERR) {

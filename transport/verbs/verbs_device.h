@@ -3,9 +3,11 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* RDMA devices: the list of them and the addresses (GIDs) of their ports; an open port: its memory,
- * asynchronous events, completion channel, send rings and receive buffers; diagnostics, and what
- * ports refused. */
+/*
+ * What UD and RC transports have in common. RDMA devices: the list of them, and the addresses
+ * (GIDs) of their ports. An open port: its memory, asynchronous events, completion channel, send
+ * rings and receive buffers. Diagnostics.
+ */
 
 #ifndef BTL_IB_VERBS_DEVICE_H
 #define BTL_IB_VERBS_DEVICE_H
@@ -26,28 +28,30 @@
 enum {
     BTL_IB_VERBS_LINE = 64, /* bytes of a cache line */
     BTL_IB_VERBS_MTU_MAX = IBV_MTU_4096,
-    BTL_IB_VERBS_INLINE = 256, /* bytes wanted of a device unless the user says so */
+    BTL_IB_VERBS_INLINE = 256, /* bytes that a request is to carry itself, by default */
 };
 
-/* Messages for which there was no receive buffer, as the port counts them. */
-typedef struct btl_ib_verbs_refusals {
-    bool known;
-    uint64_t here;  /* received by this port */
-    uint64_t there; /* sent by this port */
-} btl_ib_verbs_refusals_t;
+/* Messages that found no receive buffer, as the port counts them, for all processes that use it.
+ * (A receiver of RC answers such a message with an RNR NAK, one of UD drops it.) */
+typedef struct btl_ib_verbs_out_of_buffer {
+    bool known;        /* the port counts them */
+    uint64_t received; /* by this port */
+    uint64_t sent;     /* by this port */
+} btl_ib_verbs_out_of_buffer_t;
 
 /* The transports' own structures start with this. */
 typedef struct btl_ib_verbs {
     btl_ib_transport_t base;
     btl_ib_log_t log;
-    const char **refused; /* of the open parameters, until it is open; or NULL */
+    const char **refused; /* gets the name of a call that fails while the transport is opened; NULL
+                           * from then on, or if nobody asks */
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_device_attr device;
     struct ibv_port_attr port_attr;
     uint8_t port;
-    uint8_t mtu;                      /* enum ibv_mtu: the port's, or less if the user wants that */
-    btl_ib_verbs_refusals_t refusals; /* when the port was opened */
+    uint8_t mtu; /* enum ibv_mtu: the port's, or less if the user wants that */
+    btl_ib_verbs_out_of_buffer_t out_of_buffer; /* when the port was opened */
 } btl_ib_verbs_t;
 
 #define BTL_IB_VERBS_LOG(verbs, level, ...)                                                        \
@@ -84,8 +88,8 @@ static inline uint32_t btl_ib_verbs_mtu_bytes(uint8_t mtu)
     return 128u << mtu;
 }
 
-/* Returns the MTU that is used of a port with `active`, where the user wants at most `wanted` bytes
- * (0: any). No MTU is below 256 bytes. */
+/* Returns the MTU to use (enum ibv_mtu): the port's `active` one, or a smaller one if the user
+ * wants at most `wanted` bytes (0: any). No MTU is below 256 bytes. */
 static inline uint8_t btl_ib_verbs_mtu(enum ibv_mtu active, uint32_t wanted)
 {
     uint8_t mtu = (uint8_t) active;
@@ -96,7 +100,7 @@ static inline uint8_t btl_ib_verbs_mtu(enum ibv_mtu active, uint32_t wanted)
     return mtu;
 }
 
-/* Returns how many bytes a device shall take out of a request itself, if it can. */
+/* Returns how many bytes of data a request is to carry itself, if the device can do that. */
 static inline uint32_t btl_ib_verbs_inline_wanted(const btl_ib_open_params_t *params)
 {
     return params->inline_max == 0  ? BTL_IB_VERBS_INLINE
@@ -107,7 +111,7 @@ static inline uint32_t btl_ib_verbs_inline_wanted(const btl_ib_open_params_t *pa
 /* ---- GIDs ---- */
 
 enum {
-    BTL_IB_VERBS_GIDS_MAX = 64, /* of a port, that are looked at */
+    BTL_IB_VERBS_GIDS_MAX = 64, /* addresses of a port that are listed */
     BTL_IB_VERBS_GID_IPV4 = 12, /* offset of the IPv4 address in a mapped GID */
 };
 
@@ -126,10 +130,10 @@ bool btl_ib_verbs_gid_is_v4(const union ibv_gid *gid);
 
 /*
  * Lists the addresses of a port, the best first; on InfiniBand, where all lead to the same place,
- * only the best. With `index` >= 0 only the address at that place of the port's table is listed.
- * Places beyond 255 cannot be used and are left out. Returns how many, at most
- * BTL_IB_VERBS_GIDS_MAX, or a negative errno. Then *refused (may be NULL) names the call that
- * failed. *list is to be freed in any case.
+ * only the best. With `index` >= 0 only the address with that index in the port's table is listed.
+ * An index above 255 cannot be used and is left out. Returns how many, at most
+ * BTL_IB_VERBS_GIDS_MAX, or a negative errno; then *refused (may be NULL) names the call that
+ * failed. The caller frees *list in any case.
  */
 int btl_ib_verbs_gids(struct ibv_context *context, uint8_t port, int index,
                       btl_ib_verbs_gid_t **list, const char **refused);
@@ -172,13 +176,14 @@ btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char 
 void btl_ib_verbs_device_text(const char *name, unsigned ports, unsigned port, char *out,
                               size_t len);
 
-/* Prepares to look for devices: loads libibverbs, and for RC (`cm`) librdmacm. Returns false after
- * logging why if a provider of libfabric was asked for, there is no RDMA device, or a library is
- * missing. Without a device libibverbs is not to be called: with little locked memory allowed it
- * warns on stderr. */
+/* Prepares to look for devices: loads libibverbs, and for RC (`cm`) librdmacm. Returns false if the
+ * user asked for a provider of libfabric, or, after logging it, if there is no RDMA device or a
+ * library is missing. libibverbs is not called without a device, as it warns on stderr if little
+ * locked memory is allowed. */
 bool btl_ib_verbs_prepare(const btl_ib_search_t *search, bool cm);
 
-/* Turns a device ("": all) down for a call that failed with that errno; 0: it did not say why. */
+/* Turns down a device (""; all devices) because a call failed with that errno (0: the call did not
+ * say why). */
 void btl_ib_verbs_turn_down(const btl_ib_search_t *search, const char *name, const char *call,
                             int error);
 
@@ -189,10 +194,10 @@ void btl_ib_verbs_facts(const btl_ib_device_t *device, struct btl_ib_facts *fact
 /* ---- memory ---- */
 
 /*
- * Makes fork() safe, if the user wants it and the kernel needs it (before 5.12). To be called
- * before any memory is registered. Children of fork() get no registered pages then: otherwise the
- * first process to write to such a page would get a copy, and the device would keep using the
- * other. So only whole pages may be registered, with nothing else on them.
+ * Makes fork() safe, if the user wants it and the kernel needs it (before 5.12): children of fork()
+ * get no registered pages. Otherwise the first process to write to such a page would get a copy of
+ * it, while the device goes on with the original. So only whole pages may be registered, with
+ * nothing else on them. To be called before any memory is registered.
  */
 void btl_ib_verbs_prepare_fork(const btl_ib_search_t *search);
 
@@ -206,16 +211,16 @@ static inline uint32_t btl_ib_verbs_page(void)
 int btl_ib_verbs_mem_register(btl_ib_transport_t *t, void *base, size_t size, void **handle);
 void btl_ib_verbs_mem_deregister(btl_ib_transport_t *t, void *handle);
 
-/* Maps whole pages for receive buffers and registers them to be written by the device, with further
- * IBV_ACCESS_ rights. Returns NULL, with errno, after logging why; btl_ib_verbs_slab_free() undoes
- * both. */
+/* Maps whole pages for receive buffers, and registers them so that the device may write them;
+ * `access` adds further IBV_ACCESS_ rights. btl_ib_verbs_slab_free() undoes both. Returns NULL,
+ * with errno, after logging why. */
 struct ibv_mr *btl_ib_verbs_slab_alloc(const btl_ib_verbs_t *verbs, size_t size, unsigned access);
 void btl_ib_verbs_slab_free(struct ibv_mr *mr);
 
 /* ---- diagnostics ---- */
 
-/* Logs which call failed, and why; while a transport is opened its opener learns which. Returns
- * -error, or -EIO if that is 0; errno is the same. */
+/* Logs which call failed, and why. While the transport is opened, sets *verbs->refused, too. Sets
+ * errno to `error` (EIO if that is 0), and returns it negated. */
 int btl_ib_verbs_failed(const btl_ib_verbs_t *verbs, const char *call, int error);
 
 /* Shows the help text of `what`. */
@@ -227,8 +232,8 @@ static inline void btl_ib_verbs_diag(const btl_ib_log_t *log, btl_ib_diagnostic_
     }
 }
 
-/* Shows the help text for a device that could not be opened by its file in /dev/infiniband
- * ("uverbs0"). */
+/* Shows the help text for a device whose file in /dev/infiniband ("uverbs0") could not be
+ * opened. */
 void btl_ib_verbs_diag_open(const btl_ib_log_t *log, const char *device, const char *file,
                             int error);
 
@@ -238,32 +243,37 @@ void btl_ib_verbs_check_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const c
 
 /* ---- opening ---- */
 
-/* Sets all that needs no call that can fail; `name` is for people. *params->refused is written
- * until btl_ib_verbs_opened(). */
+/* Sets what cannot fail to be set. The transport's name, for people, becomes "verbs/WIRE:NAME".
+ * *params->refused may be written until btl_ib_verbs_opened(). */
 void btl_ib_verbs_init(btl_ib_verbs_t *verbs, const btl_ib_transport_ops_t *ops,
                        const btl_ib_open_params_t *params, const char *wire, const char *name);
 
 /* Queries the port, makes its events non-blocking, and allocates a protection domain. `mtu` is that
- * of the open parameters. Returns 0 or a negative errno after logging why; verbs->context is the
- * port's in either case. */
+ * of the open parameters. Returns 0 or a negative errno after logging why; verbs->context is
+ * `context` in either case. */
 int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_t port,
                       uint32_t mtu);
 
-/* Notes that the transport is open: calls that fail from now on are told by its log alone. */
+/* Notes that the transport is open: a call that fails from now on is logged only. */
 void btl_ib_verbs_opened(btl_ib_verbs_t *verbs);
 
-/* Frees the protection domain; logs what the port refused meanwhile. */
+/* Frees the protection domain. Logs how many messages found no buffer since the port was opened. */
 void btl_ib_verbs_close(btl_ib_verbs_t *verbs);
 
-/* Makes a queue pair of those attributes, with less inline data where the device refuses as much;
- * attr->cap says how much it takes. Returns NULL, and errno, if it refuses even without any. */
+/* Makes a queue pair with those attributes. If the device does not take so much inline data, it is
+ * asked for less; attr->cap says what it took. Returns NULL, with errno, if it refuses even without
+ * any. */
 struct ibv_qp *btl_ib_verbs_create_qp(const btl_ib_verbs_t *verbs, struct ibv_qp_init_attr *attr);
 
 /* ---- asynchronous events ---- */
 
 /*
- * Asynchronous events of a device (ibv_get_async_event(3)), and the state of the port that follows
- * from them: up, down until it comes back, or failed for good. poll() reports each change once.
+ * The state of a port, as the device's asynchronous events tell it (ibv_get_async_event(3)). poll()
+ * reports each change once, by an event of that type:
+ *
+ *      error == 0, down == 0      UP
+ *      error == 0, down != 0      DOWN: the port may come back
+ *      error != 0                 FAILED: for good
  */
 
 typedef struct btl_ib_verbs_state {
@@ -279,7 +289,7 @@ static inline void btl_ib_verbs_state_fail(btl_ib_verbs_state_t *state, int erro
     state->error = state->error != 0 ? state->error : error;
 }
 
-/* Notes that the port is of no use because of that errno, but may come back. The first errno
+/* Notes that the port cannot be used because of that errno, but may come back. The first errno
  * counts. */
 static inline void btl_ib_verbs_state_down(btl_ib_verbs_state_t *state, int error)
 {
@@ -291,20 +301,20 @@ static inline void btl_ib_verbs_state_up(btl_ib_verbs_state_t *state)
     state->down = 0;
 }
 
-/* True if there is an event to make. */
+/* True if there is a change to report. */
 static inline bool btl_ib_verbs_state_changed(const btl_ib_verbs_state_t *state)
 {
     return state->error != 0 ? !state->error_reported : (state->down != 0) != state->down_reported;
 }
 
-/* Makes an event of what has changed, if there is room for one. Returns how many. */
+/* Makes an event of the state, if `max` is not 0. Returns how many it made. */
 int btl_ib_verbs_state_report(btl_ib_verbs_state_t *state, btl_ib_event_t *events, int max);
 
 /* True if an event may be about our port: only port events name one. */
 bool btl_ib_verbs_event_is_ours(const btl_ib_verbs_t *verbs, const struct ibv_async_event *event);
 
-/* Logs an event, and shows the help text for `error`, the errno that it means for this port (0: the
- * port goes on). */
+/* Logs an event. `error` is the errno that it means for this port, and selects the help text that
+ * is shown; 0: the port goes on. */
 void btl_ib_verbs_event_log(const btl_ib_verbs_t *verbs, const struct ibv_async_event *event,
                             int error);
 
@@ -319,8 +329,8 @@ static inline bool btl_ib_verbs_port_up(const btl_ib_verbs_t *verbs)
 /* ---- completion channel ---- */
 
 /*
- * A completion channel, and one descriptor (epoll) to sleep on: it becomes readable with the
- * channel, or with another descriptor of the transport.
+ * A completion channel, and one descriptor (of epoll) to sleep on, which becomes readable when the
+ * channel does, or another descriptor of the transport.
  */
 
 typedef struct btl_ib_verbs_comp {
@@ -331,7 +341,7 @@ typedef struct btl_ib_verbs_comp {
 /* Makes a descriptor non-blocking. Returns 0 or a negative errno after logging why. */
 int btl_ib_verbs_nonblocking(const btl_ib_verbs_t *verbs, int fd);
 
-/* Makes the channel and the descriptor; `other_fd` is to wake a sleeper as well. Returns 0 or a
+/* Makes the channel and the descriptor, which `other_fd` makes readable as well. Returns 0 or a
  * negative errno after logging why; close follows in either case. */
 int btl_ib_verbs_comp_open(btl_ib_verbs_comp_t *comp, const btl_ib_verbs_t *verbs, int other_fd);
 void btl_ib_verbs_comp_close(btl_ib_verbs_comp_t *comp);
@@ -342,29 +352,31 @@ bool btl_ib_verbs_comp_read(const btl_ib_verbs_comp_t *comp);
 
 /* ---- send ring ---- */
 
-/* True if the errno of a post says that there is no room. Where the ring has room the device itself
- * is short of it, for now or, as of long requests, for good. */
+/* True if the errno of a post says that the send queue has no room. If the ring has room, the
+ * device itself is short of some resource: for now, or, for a long request, for good. */
 static inline bool btl_ib_verbs_is_shortage(int error)
 {
     return error == ENOMEM || error == EAGAIN;
 }
 
 /*
- * A ring of the work requests of a send queue, in the order of posting. Numbers only grow (modulo
- * 2^32):
+ * A ring of the work requests of a send queue, in the order of posting. Requests are numbered; the
+ * numbers only grow (modulo 2^32):
  *
  *      reported <= completed <= posted <= reported + depth
  *
- * A completion says that all requests up to it are over, so that few need to ask for one (selective
- * signaling).
+ *      posted       grows when a request is posted
+ *      completed    grows by a completion, which ends all requests before it as well; so few
+ *                   requests need to ask for one (selective signaling)
+ *      reported     grows when the event of a request is made; requests without one are skipped
  */
 
 typedef struct btl_ib_verbs_send_ring {
     void **context;      /* of each request, for its event; NULL: it makes none */
     uint32_t depth;      /* a power of two */
     uint32_t posted;     /* the number of the next request */
-    uint32_t completed;  /* those before are over */
-    uint32_t reported;   /* those before have made their events */
+    uint32_t completed;  /* requests with lower numbers are over */
+    uint32_t reported;   /* requests with lower numbers have made their events */
     uint32_t unsignaled; /* requests since the last one that makes a completion */
 } btl_ib_verbs_send_ring_t;
 
@@ -387,7 +399,7 @@ static inline uint32_t btl_ib_verbs_send_ring_room(const btl_ib_verbs_send_ring_
     return ring->depth - (ring->posted - ring->reported);
 }
 
-/* Notes a request that was posted. */
+/* Notes that a request was posted. Its event will have `context`; NULL: it makes none. */
 static inline void btl_ib_verbs_send_ring_post(btl_ib_verbs_send_ring_t *ring, void *context,
                                                bool signaled)
 {
@@ -414,7 +426,7 @@ static inline bool btl_ib_verbs_send_ring_complete(btl_ib_verbs_send_ring_t *rin
     return btl_ib_verbs_send_ring_skip(ring);
 }
 
-/* Takes the next event. Returns its context, NULL if there is none. */
+/* Returns the context of the next event to make, and counts it as made; NULL: there is none. */
 static inline void *btl_ib_verbs_send_ring_next(btl_ib_verbs_send_ring_t *ring)
 {
     if (!btl_ib_verbs_send_ring_skip(ring)) {
@@ -432,7 +444,7 @@ static inline void btl_ib_verbs_send_ring_forget(btl_ib_verbs_send_ring_t *ring)
     (void) btl_ib_verbs_send_ring_skip(ring);
 }
 
-/* Notes that a queue that had failed was made anew: nothing is unsignaled. */
+/* Notes that a queue that had failed was made anew: it has no requests. */
 static inline void btl_ib_verbs_send_ring_restart(btl_ib_verbs_send_ring_t *ring)
 {
     ring->unsignaled = 0;
@@ -441,18 +453,21 @@ static inline void btl_ib_verbs_send_ring_restart(btl_ib_verbs_send_ring_t *ring
 /* ---- receive buffers ---- */
 
 /*
- * Receive buffers of a queue pair or a shared receive queue, each with its work request. Buffers
- * that were given back are collected ("idle") until it is worth a call to post them.
+ * Receive buffers of a queue pair or a shared receive queue, each with its work request:
+ *
+ *      idle --post--> posted --taken--> with its user --put--> idle
+ *
+ * Idle buffers are collected until it is worth a call to post them.
  */
 
 typedef struct btl_ib_verbs_rx_pool {
-    void *owner;         /* the user's own */
-    struct ibv_qp *qp;   /* where buffers are posted to, */
-    struct ibv_srq *srq; /* unless this is not NULL */
+    void *owner;         /* what the pool belongs to; the pool does not use it */
+    struct ibv_qp *qp;   /* buffers are posted to this, if `srq` is NULL */
+    struct ibv_srq *srq; /* else to this */
     uint32_t posted;
     uint32_t idle_count;
-    struct ibv_recv_wr *idle; /* a list */
-    struct ibv_recv_wr **idle_last;
+    struct ibv_recv_wr *idle;       /* a list */
+    struct ibv_recv_wr **idle_last; /* where the next one is linked; post() ends the list */
 } btl_ib_verbs_rx_pool_t;
 
 typedef struct btl_ib_verbs_rx_buffer {
@@ -474,7 +489,8 @@ static inline void btl_ib_verbs_rx_pool_attach(btl_ib_verbs_rx_pool_t *pool, str
     pool->srq = srq;
 }
 
-/* Adds an idle buffer. `id` is that of its work request. */
+/* Adds an idle buffer: `size` bytes at `data`, registered with `key`. `id` is that of its work
+ * request. */
 void btl_ib_verbs_rx_pool_add(btl_ib_verbs_rx_pool_t *pool, btl_ib_verbs_rx_buffer_t *buffer,
                               uint64_t id, void *data, uint32_t size, uint32_t key);
 
@@ -482,7 +498,7 @@ void btl_ib_verbs_rx_pool_add(btl_ib_verbs_rx_pool_t *pool, btl_ib_verbs_rx_buff
  * idle. */
 int btl_ib_verbs_rx_pool_post(btl_ib_verbs_rx_pool_t *pool);
 
-/* Notes that the device has filled a posted buffer, or will not. */
+/* Notes that the device is done with a posted buffer, which it filled or not. */
 static inline void btl_ib_verbs_rx_pool_taken(btl_ib_verbs_rx_pool_t *pool)
 {
     pool->posted--;

@@ -18,7 +18,7 @@
 
 /* ---- table of peers ---- */
 
-/* Returns the list that a cookie is in. Cookies are random, so they are their own hash. */
+/* Returns the list that has the peer with that cookie. A cookie is random, and so its own hash. */
 static btl_ib_rc_peer_t **peer_bucket(const btl_ib_rc_peers_t *peers, uint64_t cookie)
 {
     return &peers->bucket[cookie & (peers->room - 1)];
@@ -62,7 +62,8 @@ static bool peers_grow(btl_ib_rc_peers_t *peers)
     return true;
 }
 
-/* Returns the peer with that cookie, made if there is none; NULL if memory is short. */
+/* Returns the peer with that cookie; makes an unknown one if there is none. NULL: memory is
+ * short. */
 static btl_ib_rc_peer_t *peer_get(btl_ib_rc_peers_t *peers, uint64_t cookie)
 {
     btl_ib_rc_peer_t *peer = peer_find(peers, cookie);
@@ -124,7 +125,8 @@ static void peer_free_unused(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer)
     free(peer);
 }
 
-/* Closes a connection. The peer stays, even if nobody uses it. */
+/* Closes a connection and takes it out of its peer's channel. The peer stays, even without
+ * users. */
 static void peer_close(btl_ib_rc_conn_t *conn)
 {
     conn->peer->channel[conn->channel].conn = NULL;
@@ -236,23 +238,25 @@ int btl_ib_rc_peers_report(btl_ib_rc_peers_t *peers, btl_ib_event_t *events, int
 /* ---- when to connect again ---- */
 
 enum {
-    RETRY_US = 10 * 1000, /* after a failure; twice as long after each that follows */
+    RETRY_US =
+        10 * 1000, /* until the attempt after a failure; twice as long after each further one */
     RETRY_DOUBLINGS = 7,
-    CROSSING_US = 100 * 1000,    /* the peer's request is on its way */
-    WARN_AFTER = 2,              /* failures in a row */
+    CROSSING_US = 100 * 1000,    /* until our next attempt while the peer's request is on its way */
+    WARN_AFTER = 2,              /* failures in a row, before the one of which the user is told */
     SHORT_LIFE_US = 1000 * 1000, /* a connection that breaks sooner is likely to break again */
-    /* Sends that wait for longer are reported as lost. The kernel repeats what the network loses of
-     * a request each 4.3 s, and many processes that share a processor are slow to answer. */
+    /* Sends that wait longer than this are reported as lost. The kernel repeats a lost request each
+     * 4.3 s, and many processes that share a processor are slow to answer. */
     PATIENCE_US = 10 * 1000 * 1000,
-    STALL_PAUSE_US = 60 * 1000 * 1000, /* after the second in a row, then twice as long */
+    STALL_PAUSE_US =
+        60 * 1000 * 1000, /* after the second stall in a row; then twice as long each */
     STALL_DOUBLINGS = 5,
-    UNANSWERED = 2, /* connections in a row, no further apart than: */
-    UNANSWERED_US = 60 * 1000 * 1000,
+    UNANSWERED = 2,                   /* the MTU is lowered after this many connections in a row */
+    UNANSWERED_US = 60 * 1000 * 1000, /* that broke no further apart than this, unanswered */
     MTU_LEAST = IBV_MTU_1024,
 };
 
-/* Gives up what waits to be sent if connecting is hopeless. Returns whether it is. The attempt
- * under way began at `begun_at`; 0: there is none. */
+/* Gives up what waits to be sent if there is no hope for a connection. Returns whether it did. The
+ * attempt under way began at `begun_at`; 0: there is none. */
 static bool backoff_give_up(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t begun_at)
 {
     const bool hopeless =
@@ -264,7 +268,7 @@ static bool backoff_give_up(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t
     return hopeless;
 }
 
-/* Notes that an attempt failed; `passes`: the next one may succeed. */
+/* Notes that an attempt failed; `passes`: the reason may pass, so that the next one may succeed. */
 static void backoff_failed(btl_ib_rc_backoff_t *backoff, uint64_t now, bool passes)
 {
     backoff->retry_at = now + ((uint64_t) RETRY_US << backoff->failures);
@@ -272,8 +276,8 @@ static void backoff_failed(btl_ib_rc_backoff_t *backoff, uint64_t now, bool pass
     backoff->hopeless = !passes;
 }
 
-/* Notes that a connection opened. Returns true if sends were given up before that, and have to be
- * repeated. */
+/* Notes that a connection opened. Returns true if sends were given up since the last one, and have
+ * to be repeated. */
 static bool backoff_opened(btl_ib_rc_backoff_t *backoff)
 {
     const bool gave_up = backoff->gave_up;
@@ -284,12 +288,9 @@ static bool backoff_opened(btl_ib_rc_backoff_t *backoff)
     return gave_up;
 }
 
-/*
- * Notes that a connection broke that opened at `opened_at` (0: it never did).
- *
- * The next connection comes at once, unless the last ones broke as soon as they were open:
- * connecting and sending all anew must not become a tight loop.
- */
+/* Notes that a connection broke which had opened at `opened_at` (0: it never did). The next one is
+ * made at once; but after several that broke soon only after a pause, so that connecting and
+ * sending all anew does not become a tight loop. */
 static void backoff_broke(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t opened_at)
 {
     if (opened_at != 0 && now - opened_at >= SHORT_LIFE_US) {
@@ -302,7 +303,8 @@ static void backoff_broke(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t o
     backoff->short_lives += backoff->short_lives <= RETRY_DOUBLINGS;
 }
 
-/* Notes that a connection was given up, which ended some or `none` of what it had under way. */
+/* Notes that a connection was given up because it stood still; `none` of its requests had
+ * completed. */
 static void backoff_stalled(btl_ib_rc_backoff_t *backoff, uint64_t now, bool none)
 {
     const uint32_t before = none ? backoff->stalls : 0;
@@ -337,9 +339,9 @@ void btl_ib_rc_events_leave(btl_ib_rc_t *rc)
     }
 }
 
-/* Looks whether the port has the address that peers know. On Ethernet its table has all addresses
- * of the interface; on InfiniBand rdma_cm asks where an address is whenever it connects, and iWARP
- * leaves all that to TCP. */
+/* Returns whether the port has the address that peers know, or may have it. On Ethernet the port's
+ * table has all addresses of the interface. On InfiniBand rdma_cm asks where an address is whenever
+ * it connects, and iWARP leaves that to TCP: there the answer is yes. */
 static bool events_find_address(const btl_ib_rc_t *rc)
 {
     const btl_ib_verbs_t *verbs = &rc->port.verbs;
@@ -357,10 +359,10 @@ static bool events_find_address(const btl_ib_rc_t *rc)
     return found || count < 0 || count == BTL_IB_VERBS_GIDS_MAX; /* or not known */
 }
 
-/* Returns the errno that an event means for a transport, 0: it goes on. Failures of a queue pair
- * show in its completions, those of a queue that many share only here. rdma_cm learns of a changed
- * LID, partition or subnet manager when it connects again, after a connection that broke because of
- * that. */
+/* Returns the errno that an event means for a transport; 0: the transport goes on. A failure of a
+ * queue pair is no concern here, as its completions show it. A failure of a queue that many share
+ * shows only here. A changed LID, partition or subnet manager breaks connections, and rdma_cm
+ * learns of it when it connects again. */
 static int events_error(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
 {
     switch (event->event_type) {
@@ -381,7 +383,7 @@ static int events_error(const btl_ib_rc_t *rc, const struct ibv_async_event *eve
     }
 }
 
-/* True if an event is about this transport. Others on the device have ports and connections of
+/* True if an event may be about this transport: others on the device have ports and connections of
  * their own. */
 static bool events_concern(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
 {
@@ -415,11 +417,9 @@ static void events_handle(btl_ib_rc_t *rc, const struct ibv_async_event *event)
     }
 }
 
-/*
- * Asks the device whether its port is down, sets the state if so, and returns it. A connection may
- * be seen to fail before the event that says why. A device that knows no port any more has not lost
- * its link: it says so itself.
- */
+/* Asks the device whether its port is down, as a connection may fail before the event that says
+ * why. Sets the state, and returns whether it is down. (If the query fails the device is gone,
+ * which an event says.) */
 static bool events_port_down(btl_ib_rc_t *rc)
 {
     const btl_ib_verbs_t *verbs = &rc->port.verbs;
@@ -435,8 +435,8 @@ static bool events_port_down(btl_ib_rc_t *rc)
     return rc->state.down != 0;
 }
 
-/* Reads the events of the device, and sets the states of all transports on it. Returns true if this
- * one's port came back up: its connections have to be made anew. */
+/* Reads the events of the device, and sets the states of all transports on it. Returns true if the
+ * port of this one came back up: then its connections have to be made anew. */
 static bool events_read(btl_ib_rc_t *rc)
 {
     struct ibv_context *context = rc->port.verbs.context;
@@ -481,9 +481,10 @@ static void cm_log(const btl_ib_rc_t *rc, const btl_ib_rc_peer_t *peer, uint8_t 
     cm_log_at(10, rc, peer, channel, what, detail);
 }
 
-/* Sets an option of a queue pair to come; 0, and a failure, leaves the default. The traffic class
- * is set before the peer's address is resolved (the side that accepts takes over that of the
- * request), the ACK timeout before the route is or its request accepted. */
+/* Sets an option of the queue pair that is to be made. If `value` is 0, or the call fails, the
+ * default stays. The traffic class has to be set before the peer's address is resolved (the side
+ * that accepts takes the request's), the ACK timeout before the route is resolved, or the request
+ * accepted. */
 static void set_option(const btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn, int option,
                        uint8_t value, const char *what)
 {
@@ -493,7 +494,7 @@ static void set_option(const btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn, int 
     }
 }
 
-/* Sets the ACK timeout of a queue pair to come; iWARP has TCP's. */
+/* Sets the ACK timeout of the queue pair that is to be made. (iWARP has TCP's.) */
 static void set_ack_timeout(const btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn)
 {
     set_option(rc, conn, RDMA_OPTION_ID_ACK_TIMEOUT, rc->port.iwarp ? 0 : rc->port.ack_timeout,
@@ -505,7 +506,8 @@ static btl_ib_rc_backoff_t *backoff_of(const btl_ib_rc_conn_t *conn)
     return &conn->peer->channel[conn->channel].backoff;
 }
 
-/* Closes an attempt that failed. `refused`: because nobody is there. */
+/* Ends an attempt that failed, by `what` and `error` (errno; 0: none), for the log. `refused`: it
+ * failed because nobody is there, which is reported. */
 static void rc_cm_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool refused, const char *what,
                          int error)
 {
@@ -527,7 +529,8 @@ static void rc_cm_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool refused, 
 /* Reports that what was sent over a connection may be lost. */
 static void rc_cm_lost(btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn)
 {
-    /* Operations on memory report their ends themselves; of what agreed nothing is under way. */
+    /* Operations on memory report their ends themselves. On an AGREED connection nothing is under
+     * way. */
     if (conn->rdma == NULL && conn->stage != BTL_IB_RC_AGREED) {
         conn->peer->broken = true;
         peer_add_pending(&rc->peers, conn->peer);
@@ -557,7 +560,7 @@ void btl_ib_rc_cm_close_idle(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     btl_ib_rc_peer_t *peer = conn->peer;
 
     cm_log(rc, peer, conn->channel, "closed, as nobody used it", "");
-    backoff_of(conn)->wanted_at = 0; /* the next one has all the patience that there is */
+    backoff_of(conn)->wanted_at = 0; /* PATIENCE_US begins anew with the next message */
     peer_close(conn);
     peer_free_unused(&rc->peers, peer);
 }
@@ -581,7 +584,8 @@ void btl_ib_rc_cm_stalled(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *w
     }
 }
 
-/* Returns the MTU that a peer told, or less where its path seems to carry less. 0: not known. */
+/* Returns the MTU that a peer told, or a smaller one if its path seems to carry less; 0: not
+ * known. */
 static uint8_t mtu_of(const btl_ib_rc_peer_t *peer, uint8_t told)
 {
     return peer->mtu_most != 0 && (told == 0 || peer->mtu_most < told) ? peer->mtu_most : told;
@@ -616,7 +620,7 @@ void btl_ib_rc_cm_unanswered(btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn)
     cm_log_at(1, rc, peer, conn->channel, "what is sent is not answered, again and again", text);
 }
 
-/* Ends connections that were suspected for long enough. */
+/* Ends connections whose suspect_until has passed. */
 static void rc_cm_end_suspicions(btl_ib_rc_t *rc)
 {
     const uint64_t now = btl_ib_rc_now_us();
@@ -629,7 +633,7 @@ static void rc_cm_end_suspicions(btl_ib_rc_t *rc)
     }
 }
 
-/* Ends all connections, as the port was down. Soft-RoCE's may stand still for ever after that,
+/* Ends all connections after the port was down: those of soft-RoCE may stand still for ever,
  * without an error. */
 static void rc_cm_restart(btl_ib_rc_t *rc)
 {
@@ -672,7 +676,8 @@ static void request_refuse(const btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_
     (void) rdma_destroy_id(id);
 }
 
-/* Closes what stands in the way of a peer's new request. Returns whether it may go on. */
+/* Closes the connection or attempt that a peer's new request replaces. Returns false if our own
+ * request goes first. */
 static bool request_make_way(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer,
                              const btl_ib_rc_params_t *params)
 {
@@ -686,7 +691,7 @@ static bool request_make_way(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer,
             return false;
         }
         cm_log(rc, peer, params->channel, "its request goes before our own", "");
-    } else { /* it would not ask again if it had not lost the connection */
+    } else { /* the peer asks because it has lost the connection */
         cm_log(rc, peer, params->channel, "connects anew", "");
         rc_cm_lost(rc, conn);
     }
@@ -694,8 +699,8 @@ static bool request_make_way(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer,
     return true;
 }
 
-/* True if the sender of a request would send larger packets than get there. No answer can tell it
- * otherwise, but a request of our own can. */
+/* True if the sender of a request would send packets that are too large for the path. No reply can
+ * change that, but a request of our own can. */
 static bool request_wants_larger(const btl_ib_rc_peer_t *peer, const btl_ib_rc_params_t *params)
 {
     return peer->mtu_most != 0 && (params->mtu == 0 || params->mtu > peer->mtu_most);
@@ -751,9 +756,10 @@ static void request_take(btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_peer_
 }
 
 /*
- * Returns the peer that asks, NULL if it may not. An unknown peer may, unless there are too many.
- * So may this process: for operations on its own memory that have to be done by the device. The
- * other end of those is a peer whose cookie nobody has but by a chance of 2^-64.
+ * Returns the peer that sent a request; NULL: it is not admitted. An unknown peer is made, unless
+ * there are too many. This process itself may ask as well, for operations on its own memory that
+ * the device has to do. The accepting end of that connection needs a peer of its own: its cookie is
+ * the complement of ours, which no other process has (but by a chance of 2^-64).
  */
 static btl_ib_rc_peer_t *request_find_asker(btl_ib_rc_t *rc, const btl_ib_rc_params_t *params)
 {
@@ -784,7 +790,7 @@ static void rc_cm_requested(btl_ib_rc_t *rc, struct rdma_cm_id *id, const void *
         request_refuse(rc, id, BTL_IB_RC_SHORTAGE);
     } else if ((int32_t) (params.attempt - peer->channel[params.channel].peer_attempt) <= 0) {
         request_refuse(rc, id, BTL_IB_RC_STALE);
-        if (rc->peers.unknown > unknown) { /* it was made for this request */
+        if (rc->peers.unknown > unknown) { /* the peer was made for this request */
             peer_free_unused(&rc->peers, peer);
         }
     } else if (request_wants_larger(peer, &params)) {
@@ -805,7 +811,7 @@ enum {
     BY_CONSUMER = 28, /* IB_CM_REJ_CONSUMER_DEFINED */
 };
 
-/* Ends an attempt for which the system knows no route to the peer. */
+/* Ends an attempt because the system knows no route to the peer. */
 static void rc_cm_no_route(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what, int error)
 {
     const btl_ib_rc_peer_t *peer = conn->peer;
@@ -853,13 +859,12 @@ int btl_ib_rc_cm_connect(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t number
     }
     const uint64_t begun_at = channel->conn != NULL ? channel->conn->begun_at : 0;
     if (channel->conn != NULL && channel->conn->stage == BTL_IB_RC_AGREED) {
-        return EAGAIN; /* until the peer closes it */
+        return EAGAIN; /* the peer is about to close it */
     }
     return backoff_give_up(&channel->backoff, now, begun_at) ? EHOSTUNREACH : EAGAIN;
 }
 
-/* Goes on with a request as rdma_cm's events say: its address and route are resolved, then the peer
- * accepts or rejects it. */
+/* Takes the next step of our request: this and the following functions, by rdma_cm's events. */
 static void rc_cm_address_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
     if (conn->id->verbs != rc->port.verbs.context) {
@@ -888,7 +893,7 @@ static void rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
         btl_ib_rc_conn_offer(conn, peer->cookie, conn->peer->mtu_most, bytes);
     error = btl_ib_rc_qp_connect(&rc->port, conn->id, mtu_of(conn->peer, peer->mtu), &param);
     if (error != 0) {
-        /* Soft-iWARP asks for a TCP connection there and then. */
+        /* Soft-iWARP connects by TCP within rdma_connect(), which may be refused. */
         rc_cm_failed(rc, conn, error == ECONNREFUSED, "rdma_connect", error);
     } else if (rc->port.iwarp) {
         conn->answer_due = true;
@@ -897,7 +902,7 @@ static void rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 
 static void rc_cm_accepted(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len)
 {
-    struct ibv_send_wr first = {.opcode = IBV_WR_SEND}; /* empty, nobody else's business */
+    struct ibv_send_wr first = {.opcode = IBV_WR_SEND}; /* empty */
     btl_ib_rc_params_t params;
 
     if (btl_ib_rc_params_unpack(bytes, len, &params) != 0 || params.channel != conn->channel
@@ -942,7 +947,7 @@ static void rc_cm_rejected(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, int status, 
     case BTL_IB_RC_CROSSING:
         backoff->retry_at = btl_ib_rc_now_us() + CROSSING_US;
         cm_log(rc, conn->peer, conn->channel, "its own request goes first", "");
-        peer_close(conn); /* the peer was added, or we would not have asked: it stays */
+        peer_close(conn); /* the peer has users, as we asked: it stays */
         break;
     case BTL_IB_RC_NOT_OURS:
         rc_cm_failed(rc, conn, true, "another process is there", 0);
@@ -963,12 +968,12 @@ static void rc_cm_rejected(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, int status, 
 
 enum {
     BACKLOG = 1024,
-    EVENTS = 64,       /* in one go */
-    POLLS = 64,        /* without a look at the connection manager */
-    POLLS_PENDING = 8, /* as POLLS, while a connection is being made */
+    EVENTS = 64,       /* events that are handled in one call */
+    POLLS = 64,        /* polls until events are read again */
+    POLLS_PENDING = 8, /* the same while a connection is being made, or suspected */
 };
 
-/* An event that was read and acknowledged: nothing of it is the library's any more. */
+/* A copy of an event, which was acknowledged: the library may have freed the original. */
 typedef struct cm_event {
     enum rdma_cm_event_type type;
     struct rdma_cm_id *id;
@@ -996,7 +1001,7 @@ static void cm_handle_conn(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const cm_eve
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
         rc_cm_route_resolved(rc, conn);
         break;
-    case RDMA_CM_EVENT_ESTABLISHED: /* known sooner, by the first message */
+    case RDMA_CM_EVENT_ESTABLISHED: /* the accepting side learns it by the first message */
         if (conn->stage == BTL_IB_RC_ASKING) {
             rc_cm_accepted(rc, conn, event->bytes, event->len);
         }
@@ -1063,8 +1068,9 @@ static bool cm_read_event(btl_ib_rc_t *rc, cm_event_t *out)
     return true;
 }
 
-/* Counts a poll. Returns true if this one reads events: that is a system call, so not each poll
- * does; but a process that polls seldom must not wait for that. */
+/* Counts a poll. Returns true if it is to read events, which takes a system call: each POLLS-th
+ * does, and each that begins in another tick of the coarse clock, for processes that poll
+ * seldom. */
 static bool cm_count_poll(btl_ib_rc_t *rc)
 {
     struct timespec now;

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Makes and ends connections by rdma_cm: peers, requests of both sides, connections that open, fail
- * and break, and the device's events. */
+/* Connections by rdma_cm, made and ended: peers, requests of both sides, connections that open,
+ * fail and break, and the device's events. */
 
 #ifndef BTL_IB_VERBS_RC_CM_H
 #define BTL_IB_VERBS_RC_CM_H
@@ -21,16 +21,16 @@
 /* ---- when to connect again ---- */
 
 /*
- * The history of a channel's attempts and connections. It decides when the channel may try to
- * connect again, and whether that is hopeless. Times are in us.
+ * The history of a channel's attempts and connections, which decides when the next attempt is made,
+ * and whether sends wait for it or get EHOSTUNREACH. Times are in us.
  */
 
 typedef struct btl_ib_rc_backoff {
-    uint32_t failures;    /* of our attempts, in a row */
+    uint32_t failures;    /* attempts of ours, in a row, that failed */
     bool hopeless;        /* the last attempt failed for a reason that does not pass by itself */
-    uint64_t wanted_at;   /* since when there is something to send; 0: the last connection opened */
+    uint64_t wanted_at;   /* since when something waits to be sent; 0: nothing since it opened */
     uint32_t short_lives; /* connections, in a row, that broke right after they had opened */
-    uint64_t retry_at;    /* the next attempt is not made before */
+    uint64_t retry_at;    /* no attempt is made before this */
     bool gave_up;         /* EHOSTUNREACH was returned to sends since the last connection */
     uint32_t stalls; /* connections, in a row, that were given up before any request completed */
 } btl_ib_rc_backoff_t;
@@ -38,9 +38,9 @@ typedef struct btl_ib_rc_backoff {
 /* ---- peers ---- */
 
 /*
- * The peers of an RC transport, by handle and by cookie. Each has channels, and events that are to
- * be reported. A peer that connects before it is added is "unknown": it has no address and no
- * users.
+ * The peers of an RC transport, found by handle or by cookie. Each has channels, and events that
+ * are still to be reported. A peer that connects before it is added is "unknown": it has no address
+ * and no users.
  */
 
 /* A channel to a peer. It outlives connections, and exists as long as the peer. */
@@ -53,15 +53,15 @@ typedef struct btl_ib_rc_channel {
 typedef struct btl_ib_rc_peer {
     btl_ib_rc_address_t addr;
     uint32_t index;              /* the handle */
-    uint32_t users;              /* addr_add() calls less addr_remove() calls; 0: unknown */
+    uint32_t users;              /* how often it was added, less how often removed; 0: unknown */
     uint32_t conns;              /* connections that are not closed */
     struct btl_ib_rc_peer *next; /* in a bucket */
     struct btl_ib_rc_peer *next_pending;
-    bool pending;           /* `broken` or `refused` is to become an event */
-    bool broken;            /* a connection that had been open was lost */
-    int refused;            /* errno of an attempt; 0: none failed */
-    uint8_t mtu_most;       /* enum ibv_mtu: larger packets seem to get lost; 0: none do */
-    uint32_t unanswered;    /* connections, in a row, that broke as nothing was answered */
+    bool pending;        /* it is in peers->pending: `broken` or `refused` is to become an event */
+    bool broken;         /* an open connection was lost, which is not reported yet */
+    int refused;         /* errno of an attempt that failed, which is not reported yet; 0: none */
+    uint8_t mtu_most;    /* enum ibv_mtu: larger packets seem to get lost; 0: none do */
+    uint32_t unanswered; /* connections, in a row, that broke because nothing was answered */
     uint64_t unanswered_at; /* us: when the last of them broke */
     btl_ib_rc_channel_t channel[BTL_IB_RC_CHANNELS];
 } btl_ib_rc_peer_t;
@@ -77,7 +77,8 @@ typedef struct btl_ib_rc_peers {
     btl_ib_rc_peer_t *pending; /* the first of a list */
 } btl_ib_rc_peers_t;
 
-/* Adds a user to a peer, which may be new. Returns NULL if memory is short. */
+/* Finds the peer with that address, or makes it, and adds a user to it. Returns NULL if memory is
+ * short. */
 btl_ib_rc_peer_t *btl_ib_rc_peer_add(btl_ib_rc_peers_t *peers, const btl_ib_rc_address_t *addr);
 
 /* Removes a user of a peer. With the last user the peer's connections are closed, and it is
@@ -94,8 +95,8 @@ static inline btl_ib_addr_t btl_ib_rc_peer_handle(const btl_ib_rc_peer_t *peer)
 
 /* ---- connections ---- */
 
-/* Closes all connections; with `rdma_only` those for operations on memory, so that the end of each
- * operation is reported. */
+/* Closes all connections; with `rdma_only` only those for operations on memory, so that the end of
+ * each operation is reported. */
 void btl_ib_rc_peers_close_all(btl_ib_rc_peers_t *peers, bool rdma_only);
 
 /* Ends all operations with a peer; they make no events. */
@@ -114,7 +115,7 @@ int btl_ib_rc_peers_report(btl_ib_rc_peers_t *peers, btl_ib_event_t *events, int
 typedef struct btl_ib_rc_cm {
     struct rdma_event_channel *events;
     struct rdma_cm_id *listener;
-    uint32_t polls;     /* polls until its events are read */
+    uint32_t polls;     /* polls that are left until its events are read */
     uint64_t last_tick; /* ns of the coarse clock: when its events were last read */
 } btl_ib_rc_cm_t;
 
@@ -123,16 +124,17 @@ typedef struct btl_ib_rc_watch {
     uint64_t looked_at; /* us: the last look, by the time that poll() gets */
 } btl_ib_rc_watch_t;
 
-/* Of a batch at most this many datagrams go by eager RDMA. It saves completions, but the datagrams
- * of longer batches share completions anyway. */
+/* Batches of at most this many datagrams go by eager RDMA. It saves completions, which the
+ * datagrams of longer batches share anyway. */
 enum { BTL_IB_RC_EAGER_BATCH = 4 };
 
 /* Owned by verbs_rc.c. */
 typedef struct btl_ib_rc_traffic {
     uint32_t full_polls; /* polls with events since the connection manager was last polled */
-    /* Slots that datagrams by eager RDMA write, until they are posted. */
+    /* Of datagrams by eager RDMA, until they are posted: what goes inline, and the pieces that the
+     * device fetches. */
     uint64_t staged[BTL_IB_RC_EAGER_BATCH][BTL_IB_RC_EAGER_SLOT / sizeof(uint64_t)];
-    struct ibv_sge pieces[BTL_IB_RC_EAGER_BATCH][2]; /* of those that the device fetches */
+    struct ibv_sge pieces[BTL_IB_RC_EAGER_BATCH][2];
     btl_ib_rc_moved_t moved;
 } btl_ib_rc_traffic_t;
 
@@ -165,16 +167,16 @@ static inline btl_ib_rc_t *btl_ib_rc_of(btl_ib_transport_t *t)
  * to us.)
  */
 
-/* Enters a transport to get events, and removes it. A transport that did not join may leave. */
+/* Adds a transport to those that get the events of its device, and removes it. A transport that did
+ * not join may leave. */
 void btl_ib_rc_events_join(btl_ib_rc_t *rc);
 void btl_ib_rc_events_leave(btl_ib_rc_t *rc);
 
 /* ---- the connection manager ---- */
 
 /*
- * The connection manager listens for requests of peers, and handles the events of rdma_cm. It is
- * the
- * same on InfiniBand, RoCE and iWARP.
+ * The connection manager listens for requests of peers, and handles the events of rdma_cm. It works
+ * alike on InfiniBand, RoCE and iWARP.
  *
  *      a side that has something to send            the other
  *      RESOLVING  address
@@ -186,38 +188,37 @@ void btl_ib_rc_events_leave(btl_ib_rc_t *rc);
  * The first message is for iWARP, where the side that accepted must not send first (RFC 6581); it
  * does no harm elsewhere.
  *
- * If both sides ask at once: each request names both sides by their cookies. A side that gets a
- * request while its own is under way rejects that (CROSSING) if its own cookie is the smaller one;
- * else it gives up its own request and accepts. Requests are numbered (`attempt`), and a reply says
- * which requests of its sender are void, so that one that was given up and arrives late is not
- * taken
- * for a newer one.
+ * If both sides ask at once, the side with the smaller cookie wins (a request has both sides'
+ * cookies): it rejects the other's request (CROSSING). The other side gives up its own request and
+ * accepts. Requests are numbered (`attempt`). A reply says up to which number its sender's own
+ * requests are void, so that a request which was given up, and arrives late, is not taken for a new
+ * one.
  */
 
-/* Listens at rc->self on the device of that name, and sets the port of rc->self. Returns 0, or a
- * negative errno after logging why. The caller calls btl_ib_rc_cm_close() in any case. */
+/* Listens at rc->self on the device of that name, and sets the port in rc->self. Returns 0, or a
+ * negative errno after logging why; close follows in either case. */
 int btl_ib_rc_cm_open(btl_ib_rc_t *rc, const char *device, const btl_ib_open_params_t *params);
 void btl_ib_rc_cm_close(btl_ib_rc_t *rc);
 
-/* Handles the events of rdma_cm and of the device, if that is due. Returns true if it was, and the
- * port is up. */
+/* Handles the events of rdma_cm and of the device, if that is due. Returns true if it was due and
+ * the port is up. */
 bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc);
 
 /* ---- requests of ours ---- */
 
-/* Asks for a connection of a channel that has no open one, unless that is too soon. Returns EAGAIN;
- * or EHOSTUNREACH if it is hopeless. */
+/* Asks for a connection of a channel that has no open one, unless it is too soon for that. Returns
+ * what a send is to get: EAGAIN; or EHOSTUNREACH, if there is no hope for a connection. */
 int btl_ib_rc_cm_connect(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel);
 
-/* Returns the open connection of a channel. If there is none, asks for one and returns NULL; *error
- * as returned by btl_ib_rc_cm_connect(). */
+/* Returns the open connection of a channel. If there is none, asks for one, and returns NULL and
+ * what btl_ib_rc_cm_connect() returned in *error. */
 static inline btl_ib_rc_conn_t *btl_ib_rc_cm_conn(btl_ib_rc_t *rc, btl_ib_addr_t to,
                                                   uint8_t channel, int *error)
 {
     btl_ib_rc_peer_t *peer = rc->peers.peer[to];
     btl_ib_rc_conn_t *conn = peer->channel[channel].conn;
 
-    if (conn != NULL && conn->stage == BTL_IB_RC_OPEN) { /* not AGREED */
+    if (conn != NULL && conn->stage == BTL_IB_RC_OPEN) { /* on an AGREED one nothing is sent */
         *error = EAGAIN;
         return conn->suspect_until == 0 ? conn : NULL;
     }
@@ -227,12 +228,12 @@ static inline btl_ib_rc_conn_t *btl_ib_rc_cm_conn(btl_ib_rc_t *rc, btl_ib_addr_t
 
 /* ---- open, failed, broken ---- */
 
-/* Opens a connection that both sides have accepted. */
+/* Opens a connection that both sides have accepted; `how`, for the log. */
 void btl_ib_rc_cm_opened(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *how);
 
 /*
- * Closes a connection that broke, and reports that what was sent may be lost. If the port is down
- * waits until it is up again: soft-RoCE's connection manager never sends again if it has to
+ * Closes a connection that broke, and reports that what was sent may be lost; `why`, for the log.
+ * While the port is down it waits: soft-RoCE's connection manager never sends again if it has to
  * disconnect while its interface is down.
  */
 void btl_ib_rc_cm_broke(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *why);
@@ -240,22 +241,21 @@ void btl_ib_rc_cm_broke(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *why
 /* Closes an unused connection, after both sides have agreed (verbs_rc_idle.h). */
 void btl_ib_rc_cm_close_idle(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn);
 
-/* Makes a connection OPEN again that this side had agreed to close (AGREED). */
+/* Makes an AGREED connection OPEN again. */
 void btl_ib_rc_cm_resume(btl_ib_rc_conn_t *conn);
 
 /*
  * Notes that an open connection is about to break because the peer's device answered no
- * retransmission. If that happens again within a minute, though the peer can be connected to, a
- * switch on the path may not carry packets of the ports' MTU. So packets are made smaller from then
- * on, down to 1024 bytes, which fit any Ethernet.
+ * retransmission. If that happens twice within a minute, though the peer accepts connections, a
+ * switch on the path may not carry packets of the ports' MTU. So the peer's next connections have
+ * smaller packets, down to 1024 bytes, which fit any Ethernet.
  */
 void btl_ib_rc_cm_unanswered(btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn);
 
-/* Gives up a connection that stands still, as if it had broken; `what` it has under way is for the
- * log. If this is the second such connection for operations on memory in a row by which nothing
- * completed, the next one is made only after a minute, which doubles each time; meanwhile
- * operations
- * get EHOSTUNREACH. */
+/* Gives up a connection that stands still, as if it had broken; `what` does not go on, for the log.
+ * If this is the second connection in a row for operations on memory on which nothing completed,
+ * the next one is made only after a minute, and each time after twice as long; until then
+ * operations get EHOSTUNREACH. */
 void btl_ib_rc_cm_stalled(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what);
 
 #endif

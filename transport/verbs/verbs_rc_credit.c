@@ -10,7 +10,8 @@
 #include <stddef.h>
 
 enum {
-    SLOTS_SHARE = 2, /* the peer is told when this part (1/2) of the ring's slots is free again */
+    SLOTS_SHARE =
+        2, /* the word is due when 1/2 of the ring's slots were freed since the last one */
 };
 
 static_assert(sizeof(btl_ib_rc_credit_line_t) == BTL_IB_VERBS_LINE, "a cache line of its own");
@@ -42,11 +43,11 @@ uint32_t btl_ib_rc_credit_available(const btl_ib_rc_credit_t *credit, uint32_t s
     }
     const uint32_t reposted = btl_ib_rc_credit_told(&credit->line->in.reposted);
     const uint32_t left = credit->peer_depth + reposted - credit->used;
-    /* More buffers than the peer ever had: the word is nonsense. */
+    /* If the peer claims more buffers than it has, its word is nonsense. */
     return btl_ib_verbs_min(places, left > spare && left <= credit->peer_depth ? left - spare : 0);
 }
 
-/* True if the peer waits for the word, or enough has changed. */
+/* True if the peer waits for the word, or enough has changed since the last one. */
 static bool credit_is_due(const btl_ib_rc_credit_t *credit)
 {
     const uint32_t buffers = credit->reposted - credit->reposted_told;
@@ -110,7 +111,7 @@ void btl_ib_rc_credit_update(btl_ib_rc_credit_t *credit)
 
 void btl_ib_rc_credit_set_eager(btl_ib_rc_credit_t *credit, uint32_t slots, uint32_t freed, bool on)
 {
-    if (credit->eager_on && !on) { /* a peer that was never told that it is on knows already */
+    if (credit->eager_on && !on) { /* known at once, unless a word said "on": see tell() */
         credit->eager_off_sent = credit->sq->ring.completed;
     }
     credit->slots = slots;

@@ -13,7 +13,7 @@
 
 enum {
     GRAIN = 8,       /* bytes to which datagrams are padded */
-    QUIET_US = 2000, /* a write that is not lost is on its way for less */
+    QUIET_US = 2000, /* a write that is not lost arrives sooner */
 };
 
 /* The end of a slot, big-endian. */
@@ -34,10 +34,11 @@ static uint32_t padded(uint32_t size)
 /* ---- check ---- */
 
 /*
- * The check is a hash of the datagram, padded with zeros, and its trailer: of slots of up to
- * BTL_IB_RC_EAGER_SLOT bytes word by word; of long ones in two sums, of each second word, so that a
- * processor multiplies two at once, and with fewer instructions. A rotation brings the upper bits,
- * which a product leaves where they are, to where the next product spreads them.
+ * The check is a hash of the datagram, padded with zeros, and of its trailer. In slots of up to
+ * BTL_IB_RC_EAGER_SLOT bytes it goes word by word. In long ones it has two sums, of the even and
+ * the odd words, so that a processor multiplies two words at once; each step has fewer
+ * instructions. A product spreads bits upwards only, so a rotation brings the upper bits down for
+ * the next product.
  */
 
 static uint64_t check_begin(const trailer_t *trailer)
@@ -66,7 +67,7 @@ static uint64_t word_at(const uint8_t *bytes)
     return word;
 }
 
-/* Returns the hash of a long slot's datagram: of its `size` bytes, padded. */
+/* Returns the hash of a datagram in a long slot. */
 static uint64_t check_long(uint64_t begun, const uint8_t *bytes, uint32_t size)
 {
     const uint8_t *pairs_end = bytes + size / (2 * GRAIN) * (2 * GRAIN);
@@ -98,8 +99,9 @@ static uint16_t turn_of(uint32_t number, uint32_t slots)
 
 /* ---- sizes ---- */
 
-/* Returns the bytes of a slot for a queue of such buffers: `inlined`, what is written inline, or
- * more if the user wants `size` bytes (0: as many as go inline) and a buffer has as many. */
+/* Returns the bytes of a slot for a queue: `inlined`, as many as are written inline, or more if the
+ * user wants datagrams of `size` bytes (0: the user does not say). A slot holds no more than the
+ * queue's buffers. */
 static uint32_t slot_bytes(const btl_ib_rc_rxq_t *queue, uint32_t size, uint32_t inlined)
 {
     const uint32_t most =
@@ -143,7 +145,7 @@ void btl_ib_rc_eagers_plan(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_port_t *p
 
 /* ---- a ring's life ---- */
 
-/* Makes the copies, once, and a ring of that memory. Returns 0 or an errno. */
+/* Makes a ring in `memory`; with the first ring, the copies, too. Returns 0 or an errno. */
 static int ring_make(btl_ib_rc_eager_t *eager, btl_ib_rc_eagers_t *eagers, uint8_t *memory)
 {
     if (eagers->copies == NULL) {
@@ -204,7 +206,7 @@ void btl_ib_rc_eager_free(btl_ib_rc_eager_t *eager)
     }
 }
 
-/* Tells the peer what has changed of a ring. */
+/* Puts a ring's state into the credit word, and writes the word if it is due. */
 static void ring_update(btl_ib_rc_eager_t *eager)
 {
     btl_ib_rc_credit_set_eager(eager->credit, eager->rx.count, eager->freed, eager->on);
@@ -213,7 +215,7 @@ static void ring_update(btl_ib_rc_eager_t *eager)
 
 /* ---- sending ---- */
 
-/* Returns the hash of a datagram for a slot of so many bytes. */
+/* Returns the hash of a datagram, which is in a slot of `slot` bytes. */
 static uint64_t check_slot(uint32_t slot, const trailer_t *trailer, const uint8_t *bytes,
                            uint32_t size)
 {
@@ -249,7 +251,8 @@ bool btl_ib_rc_eager_fits(const btl_ib_rc_eager_tx_t *tx, const btl_ib_rc_credit
     const uint32_t used = tx->used + more - btl_ib_rc_credit_told(&word->eager_freed);
     return used < tx->slots && bytes <= tx->slot
            && (is_inline(credit, bytes)
-               /* its sender may use what goes inline again at once */
+               /* The memory of a datagram of up to inline_size bytes is free when send() returns,
+                * so the device must not fetch it later. */
                || (tx->tails != NULL && size > credit->sq->inline_size));
 }
 
@@ -262,7 +265,7 @@ static void fill_trailer(uint8_t *at, const trailer_t *begun, uint64_t sum)
     memcpy(at, &trailer, sizeof(trailer));
 }
 
-/* Makes a write of a datagram that the device fetches, and of its tail. */
+/* Makes a write of two pieces that the device fetches: the datagram, and its tail. */
 static void fill_long(const btl_ib_rc_eager_tx_t *tx, const btl_ib_tx_t *datagram,
                       const trailer_t *trailer, uint32_t depth, struct ibv_send_wr *wr)
 {
@@ -307,9 +310,9 @@ void btl_ib_rc_eager_fill(const btl_ib_rc_eager_tx_t *tx, const btl_ib_tx_t *dat
 /* ---- receiving ---- */
 
 /*
- * The peer may write to a ring at any time, also to slots that it should leave alone. So all of a
- * datagram is read once, into memory that is ours, and only what is there is looked at: what was
- * checked is what is parsed. The padding, which is zero, is not looked at.
+ * The peer may write to a ring at any time, even to slots that it should leave alone. So a datagram
+ * is copied once, and only the copy is checked and parsed: what was checked is what is parsed. The
+ * padding, which is zero, is not read.
  */
 
 static uint64_t *copy_at(const btl_ib_rc_eagers_t *eagers, uint32_t number)
@@ -317,8 +320,8 @@ static uint64_t *copy_at(const btl_ib_rc_eagers_t *eagers, uint32_t number)
     return (uint64_t *) (void *) (eagers->copies + (size_t) number * eagers->longest);
 }
 
-/* Copies the next datagram in a ring to `to` if all of it is there and nothing goes before it.
- * Returns its size; 0: it is not there. */
+/* Copies the next datagram in a ring to `to`, if all of it is there and no message that was sent
+ * before it is missing. Returns its size; 0: nothing was copied that counts. */
 static uint32_t copy_next(const btl_ib_rc_eager_t *eager, uint64_t *to)
 {
     const uint32_t slots = eager->rx.count;
@@ -417,7 +420,7 @@ static void ring_leave_on(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
     eager->shorts = 0;
 }
 
-/* Takes a ring from the list of those that were on, if it is there. */
+/* Takes a ring out of eagers->off, if it is there. */
 static void ring_leave_off(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
 {
     btl_ib_rc_eager_t **at = &eagers->off;
@@ -483,7 +486,7 @@ void btl_ib_rc_eagers_review(btl_ib_rc_eagers_t *eagers, uint64_t now)
         return;
     }
     eagers->reviewed_at = now;
-    for (uint32_t i = eagers->count; i-- > 0;) { /* the last takes the place of one that goes */
+    for (uint32_t i = eagers->count; i-- > 0;) { /* downwards: the last ring fills a gap */
         btl_ib_rc_eager_t *eager = eagers->on[i];
         const uint32_t sent = eager->taken - eager->reviewed;
         eager->reviewed = eager->taken;
@@ -496,7 +499,7 @@ void btl_ib_rc_eagers_review(btl_ib_rc_eagers_t *eagers, uint64_t now)
 
 void btl_ib_rc_eager_fade(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, uint64_t now)
 {
-    btl_ib_rc_credit_update(eager->credit); /* if there was no room for it before */
+    btl_ib_rc_credit_update(eager->credit); /* the send queue may have been full before */
     if (!btl_ib_rc_credit_eager_off_known(eager->credit)) {
         return;
     }
@@ -504,7 +507,7 @@ void btl_ib_rc_eager_fade(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, 
     if (now < eager->quiet_at || btl_ib_rc_eagers_full(eagers)) {
         return;
     }
-    /* a datagram that is there is left for the next poll */
+    /* The copy is not used: a datagram that is there is left for the next poll. */
     if (copy_next(eager, copy_at(eagers, eagers->copy[eagers->copies_used])) == 0) {
         eager->fading = false;
         eagers->fading--;
@@ -521,7 +524,7 @@ bool btl_ib_rc_eagers_turn_off(btl_ib_rc_eagers_t *eagers)
 
 void btl_ib_rc_eagers_stop(const btl_ib_rc_eagers_t *eagers)
 {
-    if (eagers->begun > 0) { /* then the rail was opened: there is a port */
+    if (eagers->begun > 0) { /* so the transport was opened, and `port` is set */
         const btl_ib_verbs_t *verbs = &eagers->port->verbs;
 
         BTL_IB_VERBS_LOG(verbs, 10,

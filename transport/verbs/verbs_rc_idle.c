@@ -9,22 +9,23 @@
 #include <endian.h>
 #include <string.h>
 
+/* Kinds of control messages. */
 enum {
-    ASK = 1,
-    AGREE,
-    DECLINE,
-    RESUME,
+    ASK = 1, /* may this connection be closed? */
+    AGREE,   /* yes: I send no more data on it */
+    DECLINE, /* no */
+    RESUME,  /* I sent something since I asked: the connection stays */
 };
 
 enum {
-    AGREES_PART = 2, /* a side agrees once it was silent for this part (1/2) of the time */
+    AGREES_PART = 2, /* a side agrees if it was silent for at least 1/2 of its time */
 };
 
 /* A control message as it travels. */
 typedef struct control {
     uint8_t what;
     uint8_t zero[3];
-    uint32_t number;
+    uint32_t number; /* of the question, big-endian */
 } control_t;
 
 static_assert(sizeof(control_t) == BTL_IB_RC_CONTROL_BYTES, "as drawn");
@@ -44,7 +45,8 @@ static bool conn_is_quiet(const btl_ib_rc_conn_t *conn)
            && (conn->rdma == NULL || btl_ib_rc_rdma_under_way(conn->rdma).count == 0);
 }
 
-/* Returns where a control message is sent from: no two of a place are on their way. */
+/* Returns where a control message is sent from. Messages with the same place are never on their way
+ * at once. */
 static void *control_place(const btl_ib_rc_conn_t *conn, uint8_t what)
 {
     enum { QUESTION, ANSWER, REPLY };
@@ -52,8 +54,8 @@ static void *control_place(const btl_ib_rc_conn_t *conn, uint8_t what)
     return conn->credit.line->control[what == ASK ? QUESTION : what == RESUME ? REPLY : ANSWER];
 }
 
-/* Sends a control message. What it adds to the traffic is none. Returns whether it was sent; if not
- * the connection may be gone. */
+/* Sends a control message, which does not count as traffic. Returns whether it was sent; if not the
+ * connection may be gone. */
 static bool control_send(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint8_t what, uint32_t number)
 {
     void *at = control_place(conn, what);
@@ -68,7 +70,8 @@ static bool control_send(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint8_t what, 
     };
     const uint32_t before = conn_traffic(conn);
 
-    /* Beside operations on memory buffers are not counted: there are enough (CONTROL_BUFFERS). */
+    /* A connection for operations on memory has enough buffers (CONTROL_BUFFERS) without
+     * credits. */
     if (conn->rdma == NULL && btl_ib_rc_credit_available(&conn->credit, 0) == 0) {
         return false;
     }
@@ -86,9 +89,9 @@ static bool control_send(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint8_t what, 
     return true;
 }
 
-/* Answers the peer's question. Returns whether the connection is as it was. A target of operations
- * on memory sees nothing of them, and asks though this side is at work: so a moment's silence is no
- * reason to agree. */
+/* Answers the peer's question. Returns true if the connection goes on as before; false if it is
+ * AGREED now, or the answer could not be sent. To agree takes a longer silence than a moment's, as
+ * the peer may ask while this side works on its memory (verbs_rc_idle.h). */
 static bool conn_answer(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
     const uint32_t least = rc->port.idle * BTL_IB_RC_LOOKS / AGREES_PART;
@@ -104,8 +107,8 @@ static bool conn_answer(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     return !ready;
 }
 
-/* Turns down what the peer has agreed to. Returns whether there was room for that. */
-static bool conn_turn_down(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
+/* Answers the peer's AGREE with RESUME: the connection stays. Returns whether that was sent. */
+static bool conn_send_resume(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
     if (!control_send(rc, conn, RESUME, conn->idle.unwanted)) {
         return false;
@@ -119,7 +122,7 @@ uint32_t btl_ib_rc_idle_look(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool may_a
     const uint32_t after = rc->port.idle * BTL_IB_RC_LOOKS;
     btl_ib_rc_idle_t *idle = &conn->idle;
 
-    if ((idle->unwanted != 0 && !conn_turn_down(rc, conn))
+    if ((idle->unwanted != 0 && !conn_send_resume(rc, conn))
         || (idle->owed != 0 && !conn_answer(rc, conn))) {
         return 0;
     }
@@ -145,7 +148,7 @@ uint32_t btl_ib_rc_idle_look(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool may_a
     return 1;
 }
 
-/* Takes the peer's consent to question `number`: it sends no more data. */
+/* Handles the peer's AGREE to question `number`: closes the connection, or resumes it. */
 static void conn_agreed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t number)
 {
     const bool ours = conn->idle.asked == number && number != 0;
@@ -156,7 +159,7 @@ static void conn_agreed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t number
     }
     conn->idle.asked = ours ? 0 : conn->idle.asked;
     conn->idle.unwanted = number;
-    (void) conn_turn_down(rc, conn);
+    (void) conn_send_resume(rc, conn);
 }
 
 void btl_ib_rc_idle_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes)

@@ -4,8 +4,8 @@
  */
 
 /*
- * Closes connections that were not used for a while, to free their memory and queue pairs; the next
- * message connects anew. Both sides have to agree, and nothing that was sent is lost:
+ * Connections that were not used for a while are closed, to free their memory and queue pairs; the
+ * next message connects anew. Both sides have to agree, and nothing that was sent is lost:
  *
  *      a side for which it is time              the other
  *      OPEN
@@ -15,22 +15,23 @@
  *      closes it, if nothing was sent since
  *      disconnects ------------------------>    closes it, and reports nothing
  *
- * These messages are sends of the same queue pair, in order with all datagrams: when AGREE arrives,
- * all that was sent before it has arrived. The connection stays if the answer is DECLINE, or if the
- * first side has sent something meanwhile, and so answers AGREE with RESUME; the first side asks
- * again after another silence of the same length. Anything that arrives ends AGREED. If both ask at
- * once, each agrees, and both close. A side agrees only if it was itself silent for half of its own
- * time: a device executes a peer's operations on memory without a completion, so the target of
- * operations may ask while they are under way.
+ * These messages are sends on the same queue pair, in order with all datagrams: when AGREE arrives,
+ * all that was sent before it has arrived. The connection stays if the answer is DECLINE. It stays
+ * also if the first side has sent something since it asked; then it answers AGREE with RESUME. In
+ * both cases it asks again after another silence of the same length. Anything that arrives makes an
+ * AGREED connection OPEN again. If both sides ask at once, each agrees, and both close.
  *
- * A side has at most one question under way, until it is answered, however long the other side
- * computes. So at most three messages of a side are unread, RESUME, ASK and an answer; a connection
- * without datagrams has buffers for them. A message for which there is no room is sent at a later
- * look.
+ * A side agrees only if it was itself silent for half of its own time. For the target of operations
+ * on memory sees nothing of them, as a device executes them without a completion: it may ask while
+ * they are under way.
  *
- * A side that agreed, and has messages to send, waits until the connection is closed, and then
- * connects; if the other side is silent for ten seconds it closes the connection itself. Operations
- * on memory always wait for the other side (the engine moves what it can by messages).
+ * A side has at most one unanswered question, however long the other side computes. So at most
+ * three of its messages are unread: RESUME, ASK and an answer. A connection without datagrams has
+ * buffers for them. A message for which there is no room is sent at a later look.
+ *
+ * A side that agreed, and then has messages to send, waits until the connection is closed, and
+ * connects anew; if the other side is silent for ten seconds it closes the connection itself.
+ * Operations on memory always wait for the other side (the engine moves what it can by messages).
  *
  *      0      1      4        8
  *      | what | zero | number |      a control message, big-endian
@@ -48,9 +49,9 @@
 
 enum { BTL_IB_RC_LOOKS = 4 }; /* a second */
 
-/* Notes whether an open connection was used since the last look. Asks the peer, if it was not for
- * as long as connections may be silent, and `may_ask`. Returns the number of questions, 0 or 1. The
- * connection may be gone after the call. */
+/* Notes whether an open connection was used since the last look. If it was silent for as long as
+ * connections may be, and `may_ask`, asks the peer. Returns the number of questions asked, 0 or 1.
+ * The connection may be gone after the call. */
 uint32_t btl_ib_rc_idle_look(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool may_ask);
 
 /* Takes a control message, of BTL_IB_RC_CONTROL_BYTES. The connection may be gone after the

@@ -14,7 +14,7 @@
 
 /* ---- queue pairs ---- */
 
-/* Bits that old kernels set in masks of attributes; InfiniBand has no such attributes. */
+/* Attributes that old kernels name in the mask even on InfiniBand, which has none of them. */
 enum { ROCE_BITS = 0xe00000 };
 
 /* Returns the largest MTU that both ends want (enum ibv_mtu). */
@@ -35,7 +35,8 @@ static bool qp_is_hidden(const btl_ib_rc_port_t *port, uint8_t theirs)
            && (port->level != 0 || port->verbs.mtu != active || (theirs != 0 && theirs != active));
 }
 
-/* Hides id->qp from librdmacm, which then takes from `param` what it tells the peer of it. */
+/* Hides id->qp from librdmacm, which then tells the peer what `param` says of the queue pair.
+ * Returns the queue pair. */
 static struct ibv_qp *qp_hide(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
     struct ibv_qp *qp = id->qp;
@@ -46,9 +47,9 @@ static struct ibv_qp *qp_hide(struct rdma_cm_id *id, struct rdma_conn_param *par
     return qp;
 }
 
-/* Moves a queue pair to a state as librdmacm would, but for the service level and the MTU. `param`
- * says how many reads there are on the side that accepts; NULL: the side that asked, for which the
- * kernel knows. Returns 0 or an errno after logging why. */
+/* Moves a queue pair to a state as librdmacm would, but with our service level and MTU. `param`
+ * says how many reads the queue pair serves and asks, on the side that accepts; NULL: on the other
+ * side, where the kernel knows. Returns 0 or an errno after logging why. */
 static int qp_enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
                           enum ibv_qp_state state, uint8_t theirs,
                           const struct rdma_conn_param *param)
@@ -77,7 +78,7 @@ static int qp_enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, s
 static int qp_make_ready(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
                          uint8_t theirs, const struct rdma_conn_param *param)
 {
-    /* Again: rights may have changed. */
+    /* It is in INIT already, but perhaps with other rights. */
     int error = qp_enter_state(port, id, qp, IBV_QPS_INIT, theirs, NULL);
 
     error = error == 0 ? qp_enter_state(port, id, qp, IBV_QPS_RTR, theirs, param) : error;
@@ -124,10 +125,10 @@ int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, 
 enum {
     FIRST_SLOTS = 16,
     SLOTS_MAX = 1 << BTL_IB_RC_SLOT_BITS,
-    DRAIN_US = 200 * 1000,   /* for devices that never say that they are done */
+    DRAIN_US = 200 * 1000,   /* some devices never report that they take no more buffers */
     SUSPECT_US = 200 * 1000, /* from a failed send to the event that the port is down, at most */
-    /* Where the peer sends no datagrams: the three messages of verbs_rc_idle.h that may come before
-     * this process looks, and one that it has just taken. */
+    /* Buffers of a connection without datagrams: for the three messages of verbs_rc_idle.h that may
+     * be unread at once, and one that is being read. */
     CONTROL_BUFFERS = 4,
 };
 
@@ -160,8 +161,8 @@ static void slot_free(btl_ib_rc_conn_t *conn)
     conn->all->free_slot = conn->slot + 1;
 }
 
-/* Returns the list in which completions of shared buffers find their connection: they name nothing
- * but the queue pair. */
+/* Returns the list that has the connection of a queue pair with that number. Completions of shared
+ * buffers name only the queue pair. */
 static btl_ib_rc_conn_t **qp_bucket(btl_ib_rc_conns_t *conns, uint32_t number)
 {
     return &conns->qp_bucket[number % BTL_IB_RC_QP_BUCKETS];
@@ -292,7 +293,7 @@ uint64_t btl_ib_rc_conns_slots(uint64_t connections)
 
 /* ---- memory and queue pair of a connection ---- */
 
-/* Returns the bytes of a further connection's bounce buffers, within the bound on all. */
+/* Returns the bytes of a new connection's bounce buffers, within the bound on all together. */
 static uint32_t bounce_share(const btl_ib_rc_conns_t *conns)
 {
     const btl_ib_rc_port_t *port = conns->port;
@@ -318,7 +319,8 @@ static int conn_make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *p
     uint32_t window = 1;
     uint32_t reserve = 0;
 
-    if (conn->channel < conns->rxqs->count) { /* else the peer has more queues than we */
+    if (conn->channel
+        < conns->rxqs->count) { /* else it is for memory, or a queue of the peer's only */
         const btl_ib_rc_rxq_t *queue = &conns->rxqs->queue[conn->channel];
         count = queue->shared ? 0 : queue->num;
         size = queue->shared ? 0 : queue->size;
@@ -413,7 +415,7 @@ struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64
 {
     const btl_ib_rc_port_t *port = conn->all->port;
     const uint8_t reads = conn->rdma != NULL ? port->reads : 0;
-    /* The side that accepts knows how many the other side serves. */
+    /* The side that accepts knows how many reads the other side serves. */
     const bool known = conn->rdma != NULL && !conn->initiator;
     btl_ib_rc_params_t params = {
         .channel = conn->channel,
@@ -472,8 +474,8 @@ void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
     struct ibv_qp_attr attr = {.min_rnr_timer = port->rnr_timer};
     int error = 0;
 
-    /* rdma_cm leaves the RNR timer at 655 ms, and has no parameter for it. Only shared buffers can
-     * run out. */
+    /* rdma_cm sets the RNR timer to 655 ms, and has no parameter for it. It matters only for shared
+     * buffers, as only these run out. */
     if (conn->rx.count == 0 && !port->iwarp) {
         error = ibv_modify_qp(conn->qp, &attr, IBV_QP_MIN_RNR_TIMER);
     }
@@ -510,7 +512,7 @@ static void deregister(struct ibv_mr **mr)
     *mr = NULL;
 }
 
-/* Gives back all that the device has of a connection. */
+/* Destroys the queue pair of a closed connection and deregisters its memory: all sends are over. */
 static void conn_release(btl_ib_rc_conn_t *conn)
 {
     conn->all->draining -= conn->draining;
@@ -525,7 +527,7 @@ static void conn_release(btl_ib_rc_conn_t *conn)
         conn->id = NULL;
     }
     if (conn->cq != NULL) {
-        conn->cq->leaving += conn->cq_entries; /* until it was found empty */
+        conn->cq->leaving += conn->cq_entries;
         conn->cq = NULL;
     }
     if (conn->eager != NULL) {
@@ -537,9 +539,9 @@ static void conn_release(btl_ib_rc_conn_t *conn)
 }
 
 /*
- * Makes the queue pair fail if it takes shared buffers. Returns true if it has to stay until they
- * have come back (IBTA 10.3.1, "Last WQE Reached"): a queue pair that is destroyed keeps those
- * whose completions were not read, and all peers would be short of them for good.
+ * Makes a queue pair that takes shared buffers fail, so that it returns them. Returns true if the
+ * queue pair has to stay until it has (IBTA 10.3.1, "Last WQE Reached"): buffers whose completions
+ * are not read before it is destroyed would be lost for all peers.
  */
 static bool conn_drain(btl_ib_rc_conn_t *conn)
 {
@@ -685,7 +687,7 @@ int btl_ib_rc_conns_report(btl_ib_rc_conns_t *conns, btl_ib_event_t *events, int
         }
         conns->reporting = conn->next_reporting;
         conn->reporting = false;
-        btl_ib_rc_credit_update(&conn->credit); /* there may be room for it now */
+        btl_ib_rc_credit_update(&conn->credit); /* the send queue may have room now */
         conn_free_unused(conn);
     }
     return count;

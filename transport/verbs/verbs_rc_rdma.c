@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    BOUNCE_LEAST = 64 * BTL_IB_VERBS_LINE, /* atomics */
+    BOUNCE_LEAST = 64 * BTL_IB_VERBS_LINE, /* bytes of a ring: for 64 atomics */
 };
 
 btl_ib_rc_rdma_t *btl_ib_rc_rdma_new(btl_ib_rc_sq_t *sq, btl_ib_rc_credit_t *credit, uint32_t depth)
@@ -71,9 +71,9 @@ void btl_ib_rc_rdma_complete(btl_ib_rc_rdma_t *rdma, uint32_t completed, int err
     }
 }
 
-/* Returns the errno of an operation that failed by itself. IBV_WC_LOC_QP_OP_ERR says nothing about
- * the operation: devices report it when they cannot send, be it that the port is down or that
- * iWARP's other side has ended the connection. */
+/* Returns the errno that the status of an operation's completion stands for. IBV_WC_LOC_QP_OP_ERR
+ * says nothing about the operation: devices report it when they cannot send, because the port is
+ * down, or because iWARP's other side has ended the connection. */
 static int op_error(enum ibv_wc_status status)
 {
     switch (status) {
@@ -162,8 +162,8 @@ btl_ib_rc_under_way_t btl_ib_rc_rdma_under_way(const btl_ib_rc_rdma_t *rdma)
     return found;
 }
 
-/* Posts a request that is no operation. Returns 0 or an errno. */
-static int post_none(btl_ib_rc_rdma_t *rdma, struct ibv_send_wr *wr)
+/* Posts a request that is no operation on the engine's memory. Returns 0 or an errno. */
+static int post_without_event(btl_ib_rc_rdma_t *rdma, struct ibv_send_wr *wr)
 {
     static const btl_ib_rc_op_t none = {.reads = false};
     struct ibv_send_wr *bad;
@@ -176,7 +176,7 @@ static int post_none(btl_ib_rc_rdma_t *rdma, struct ibv_send_wr *wr)
     return error;
 }
 
-/* Posts a write that is not signaled: over iWARP it would complete before reads that were posted
+/* Posts the write unsignaled: over iWARP it would complete before reads that were posted
  * earlier. */
 int btl_ib_rc_rdma_rouse(btl_ib_rc_rdma_t *rdma)
 {
@@ -187,18 +187,18 @@ int btl_ib_rc_rdma_rouse(btl_ib_rc_rdma_t *rdma)
         return 0;
     }
     btl_ib_rc_credit_fill_write(rdma->credit, &wr, &sge);
-    return post_none(rdma, &wr);
+    return post_without_event(rdma, &wr);
 }
 
-/* Posts a control message. Signaled only if no read is under way, as over iWARP it would complete
- * before reads that were posted earlier. */
+/* Posts a control message, which is signaled only if no read is under way: over iWARP it would
+ * complete before reads that were posted earlier. */
 int btl_ib_rc_rdma_post_control(btl_ib_rc_rdma_t *rdma, struct ibv_send_wr *wr)
 {
     if (btl_ib_verbs_send_ring_room(&rdma->sq->ring) == 0) {
         return ENOMEM;
     }
     wr->send_flags |= btl_ib_rc_rdma_under_way(rdma).count == 0 ? IBV_SEND_SIGNALED : 0u;
-    return post_none(rdma, wr);
+    return post_without_event(rdma, wr);
 }
 
 static bool work_is_read(const btl_ib_rdma_work_t *work)
@@ -216,8 +216,8 @@ static bool work_is_inline(const btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_
     return work->kind == BTL_IB_RDMA_WRITE && work->size <= rdma->sq->inline_size;
 }
 
-/* Takes a bounce buffer of whole cache lines (atomics need it aligned to 8). Returns where it
- * begins, -1 if there is no room. */
+/* Takes a bounce buffer, of whole cache lines, as atomics need it aligned to 8. Returns its offset
+ * in the ring, or -1 if the ring has no room. */
 static int64_t bounce_take(btl_ib_rc_rdma_t *rdma, uint32_t size)
 {
     const uint32_t wanted = (size + BTL_IB_VERBS_LINE - 1) / BTL_IB_VERBS_LINE * BTL_IB_VERBS_LINE;
@@ -231,8 +231,8 @@ static int64_t bounce_take(btl_ib_rc_rdma_t *rdma, uint32_t size)
     return skipped > 0 ? 0 : at;
 }
 
-/* Fills in the local end: the caller's memory, or a bounce buffer. Returns false if there is no
- * room. */
+/* Fills in the local end: the caller's memory, or a bounce buffer. Returns false if the ring of
+ * bounce buffers has no room. */
 static bool op_fill_local(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work,
                           btl_ib_rc_op_t *op, struct ibv_sge *sge)
 {

@@ -13,16 +13,17 @@
 
 enum {
     LOOKS = BTL_IB_RC_LOOKS,
-    GIVEN_UP = 10 * LOOKS,       /* what waits for longer */
-    LEAST = 1000 * 1000 / LOOKS, /* bytes that move from one look to the next */
-    QUESTIONS = 8, /* of one look: to close thousands of connections at once takes long */
+    GIVEN_UP = 10 * LOOKS,       /* looks for which a connection may stand still */
+    LEAST = 1000 * 1000 / LOOKS, /* bytes that any network moves from one look to the next */
+    QUESTIONS =
+        8, /* questions to idle peers in one look: closing thousands at once would take long */
 };
 
-/* Returns after how many looks the device itself reports that the peer does not answer: it may take
- * four times what it was told (IBTA 9.7.6.1.3). 0: never, where TCP does it. */
+/* Returns after how many looks the device itself has reported that the peer does not answer: it may
+ * take four times as long as it was told to (IBTA 9.7.6.1.3). 0: over iWARP, where TCP repeats. */
 static uint64_t device_looks(const btl_ib_rc_port_t *port)
 {
-    enum { USUAL = 18 }; /* 1 s: what connection managers take */
+    enum { USUAL = 18 }; /* 1 s: the default of connection managers */
     const unsigned timeout = port->ack_timeout != 0 ? port->ack_timeout : USUAL;
 
     return port->iwarp
@@ -36,16 +37,21 @@ static uint64_t bytes_under_way(const btl_ib_rc_conn_t *conn)
     return conn->rdma != NULL ? btl_ib_rc_rdma_under_way(conn->rdma).bytes : 0;
 }
 
-/* True if there was something to send that had no open connection. */
+/* True if something waits to be sent until the channel has an open connection. */
 static bool conn_is_wanted(const btl_ib_rc_conn_t *conn)
 {
     return conn->peer->channel[conn->channel].backoff.wanted_at != 0;
 }
 
-/* True if a connection waits: for the message that opens it; to be closed by the peer, before
- * messages can be sent; for operations on memory; as the side that asked, to be roused once. (What
- * is to go by a connection for operations waits for the peer, however long it computes: it may
- * begin some itself, and of one whose connection breaks nobody knows whether it was done.) */
+/*
+ * True if a connection waits for one of these:
+ *
+ *      ACCEPTED   its first message
+ *      AGREED     that the peer closes it, as messages wait to be sent. (Operations on memory wait
+ *                 for the peer however long it computes: it may begin some on this connection, and
+ *                 if that broke nobody would know whether they were done.)
+ *      OPEN       the end of operations on memory; or, on the side that asked, to be roused once
+ */
 static bool conn_is_waiting(const btl_ib_rc_conn_t *conn)
 {
     if (conn->stage != BTL_IB_RC_OPEN) {
@@ -56,7 +62,8 @@ static bool conn_is_waiting(const btl_ib_rc_conn_t *conn)
            || (conn->rdma != NULL && btl_ib_rc_rdma_under_way(conn->rdma).count > 0);
 }
 
-/* Returns at how many looks in a row a connection waited and had completed nothing new. */
+/* Notes whether a connection waits and has completed nothing since the last look. Returns for how
+ * many looks in a row that was so. */
 static uint32_t conn_look(btl_ib_rc_conn_t *conn)
 {
     const uint32_t over = conn->sq.ring.completed;
@@ -66,7 +73,7 @@ static uint32_t conn_look(btl_ib_rc_conn_t *conn)
     return conn->waits;
 }
 
-/* Gives a connection up; `what` is what it does not do, and is logged with for how long. */
+/* Gives a connection up; `what` did not happen for `looks`, which is logged. */
 static void conn_give_up(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what, uint32_t looks)
 {
     char text[96];
@@ -90,7 +97,7 @@ static void conn_rouse(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t looks)
     conn->roused = true;
     const int error = conn->rdma != NULL ? btl_ib_rc_rdma_rouse(conn->rdma)
                                          : btl_ib_rc_credit_tell(&conn->credit);
-    if (error != 0 && error != ENOMEM) { /* ENOMEM: the queue is full */
+    if (error != 0 && error != ENOMEM) { /* ENOMEM: the send queue is full */
         btl_ib_rc_cm_broke(rc, conn, strerror(error));
     }
 }

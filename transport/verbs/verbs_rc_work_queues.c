@@ -16,7 +16,7 @@ void btl_ib_rc_plan_send_depths(btl_ib_rc_port_t *port, const btl_ib_open_params
                                 uint32_t most)
 {
     port->tx_depth = 0;
-    /* Of all channels, as a peer may have more than we, of which nothing is said. */
+    /* For all channels: a peer may have more than the parameters name. */
     for (uint32_t i = 0; i < BTL_IB_RC_QUEUES_MAX; i++) {
         const uint32_t wanted = btl_ib_open_tx_depth(params, i, BTL_IB_RC_TX_DEPTH);
         const uint32_t depth = btl_ib_verbs_power_below(btl_ib_verbs_min(
@@ -45,7 +45,8 @@ void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs)
     btl_ib_verbs_comp_close(&cqs->comp);
 }
 
-/* Creates a queue with room for that many entries. Returns NULL, with errno, after logging why. */
+/* Makes a queue, of which a connection can reserve that many entries. Returns NULL, with errno,
+ * after logging why. */
 static btl_ib_rc_cq_t *cq_create(btl_ib_rc_cqs_t *cqs, uint32_t entries)
 {
     const btl_ib_verbs_t *verbs = &cqs->port->verbs;
@@ -111,9 +112,11 @@ bool btl_ib_rc_cqs_has(const btl_ib_rc_cqs_t *cqs, const struct ibv_cq *cq)
 
 /* ---- receive queues ---- */
 
-enum { EMPTY = 1 }; /* the limit of a queue that does not grow: fewer than this are none */
+enum {
+    EMPTY = 1
+}; /* `limit` of a queue that does not grow: the device reports that none is left */
 
-/* Adds buffers in `memory`, idle at first. */
+/* Adds idle buffers in `memory`, from number `first` on. `id` is that of buffer 0. */
 static void rx_add_buffers(btl_ib_rc_rx_t *rx, uint32_t first, uint32_t count, uint8_t *memory,
                            uint32_t key, uint64_t id)
 {
@@ -148,7 +151,7 @@ int btl_ib_rc_rx_make(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t 
 
 /* ---- posting ---- */
 
-/* Posts idle buffers if few are posted, and counts them in `queue` (NULL: nowhere). Returns how
+/* Posts idle buffers if it is time to, and counts them in `queue` (NULL: nowhere). Returns how
  * many, or a negative errno. */
 static int rx_post(btl_ib_rc_rxq_t *queue, btl_ib_rc_rx_t *rx)
 {
@@ -173,8 +176,8 @@ int btl_ib_rc_rxqs_post_own(btl_ib_rc_rxqs_t *rxqs, uint8_t channel, btl_ib_rc_r
     return rx_post(channel < rxqs->count ? &rxqs->queue[channel] : NULL, rx);
 }
 
-/* Makes the device say when fewer than `limit` are posted, if it will not yet. A device that cannot
- * is not asked again. */
+/* Asks the device to report when fewer than `limit` buffers are posted, unless it was asked
+ * already, or would report at once. A device that refuses is not asked again. */
 static void rxq_arm(btl_ib_rc_rxq_t *queue)
 {
     struct ibv_srq_attr attr = {.srq_limit = queue->limit};
@@ -207,8 +210,8 @@ int btl_ib_rc_rxqs_post_shared(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_rx_poo
 
 /* ---- shared queues ---- */
 
-/* Makes `more` buffers. The low watermark grows along, but is no lower than the limit, which must
- * not be reached only because nobody posts. Returns 0 or a negative errno. */
+/* Makes `more` buffers. The low watermark grows in proportion, but is at least `limit`: else the
+ * device would report only because idle buffers were not posted. Returns 0 or a negative errno. */
 static int rxq_make_buffers(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *verbs,
                             uint32_t more)
 {
@@ -230,7 +233,8 @@ static int rxq_make_buffers(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_i
     return 0;
 }
 
-/* Posts all buffers that are idle, as some were made. Returns 0 or a negative errno. */
+/* Posts new buffers, with all others that are idle, and arms the device. Returns 0 or a negative
+ * errno. */
 static int rxq_post_made(btl_ib_rc_rxq_t *queue, const btl_ib_verbs_t *verbs)
 {
     const int error = btl_ib_verbs_rx_pool_post(&queue->rx.pool);
@@ -300,7 +304,7 @@ int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
         return 0;
     }
     queue->armed = false;
-    if (queue->full) { /* fewer than EMPTY are left, and there will not be more */
+    if (queue->full) { /* the report says that none is left */
         if (queue->emptied++ == 0) {
             BTL_IB_VERBS_LOG(verbs, 1,
                              "%s: queue %u, of all peers, had none of its %u buffers left: what "
@@ -314,7 +318,7 @@ int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
     queue->doubled++;
     if (rxq_make_buffers(queue, number, verbs,
                          btl_ib_verbs_min(queue->made, queue->num - queue->made))
-        != 0) { /* what there is has to do */
+        != 0) { /* the queue goes on with those that it has */
         rxq_stop_growing(queue);
         return 0;
     }
@@ -330,15 +334,16 @@ static uint32_t rxq_begins_with(const btl_ib_open_queue_t *wanted)
                                                                                : wanted->num;
 }
 
-/* Chooses the numbers of one queue. Returns 0 or -EINVAL after logging why. */
+/* Chooses how many buffers one queue has, and when they are posted. Returns 0, or -EINVAL after
+ * logging why. */
 static int rxq_plan(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_rc_port_t *port,
                     const btl_ib_open_queue_t *wanted)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
-    const uint32_t limit =
+    const uint32_t most =
         (uint32_t) (wanted->shared ? verbs->device.max_srq_wr : verbs->device.max_qp_wr);
-    const uint64_t more = wanted->shared ? 0 : btl_ib_rc_rx_own(wanted) - wanted->num;
-    const uint64_t num = wanted->num + more;
+    const uint64_t extra = wanted->shared ? 0 : btl_ib_rc_rx_own(wanted) - wanted->num;
+    const uint64_t num = wanted->num + extra;
     const uint32_t low = wanted->low > 0 ? wanted->low : wanted->num / 2;
 
     if (wanted->shared && port->iwarp) {
@@ -348,15 +353,15 @@ static int rxq_plan(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_rc_por
                          verbs->base.name, number + 1);
         return -EINVAL;
     }
-    if (num > limit) {
+    if (num > most) {
         BTL_IB_VERBS_LOG(verbs, 1, "%s: queue %u has %u buffers, the device takes %u",
-                         verbs->base.name, number + 1, wanted->num + wanted->reserve, limit);
+                         verbs->base.name, number + 1, wanted->num + wanted->reserve, most);
         return -EINVAL;
     }
     rxqs->queue[number] = (btl_ib_rc_rxq_t){
         .size = wanted->size,
         .num = (uint32_t) num,
-        .low = (uint32_t) (btl_ib_verbs_min(low, wanted->num - 1) + more),
+        .low = (uint32_t) (btl_ib_verbs_min(low, wanted->num - 1) + extra),
         .window = wanted->window > 0 ? wanted->window : low / 2,
         .reserve = wanted->shared ? 0 : wanted->reserve,
         .shared = wanted->shared,
@@ -453,8 +458,8 @@ void btl_ib_rc_rxqs_free(btl_ib_rc_rxqs_t *rxqs)
 /* ---- send queue ---- */
 
 enum {
-    SIGNALS = 4,   /* in one round of a ring, at least */
-    HELD_MAX = 64, /* sends of the engine's memory that no signaled send follows */
+    SIGNALS = 4,   /* signaled sends in one round of a ring, at least */
+    HELD_MAX = 64, /* sends that may hold memory of the engine without a signaled send after them */
 };
 
 void btl_ib_rc_sq_close(btl_ib_rc_sq_t *sq)
@@ -500,7 +505,7 @@ struct ibv_send_wr *btl_ib_rc_sq_fill(btl_ib_rc_sq_t *sq, int i, const btl_ib_tx
     sq->all->sge[i] = (struct ibv_sge){
         .addr = (uintptr_t) tx->iov[0].iov_base,
         .length = tx->size,
-        .lkey = mr != NULL ? mr->lkey : 0, /* what goes inline needs none */
+        .lkey = mr != NULL ? mr->lkey : 0, /* inline data need no key */
     };
     wr->wr_id = btl_ib_rc_sq_id(sq, sq->ring.posted + (uint32_t) i);
     wr->sg_list = &sq->all->sge[i];

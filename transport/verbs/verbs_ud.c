@@ -42,9 +42,9 @@ static struct ibv_context *port_open_device(const char *name)
     return context;
 }
 
-/* Finds the place of a partition in the port's table. A full membership is preferred: limited
- * members reach only full ones. Returns 0, -ENOENT after telling the user, or another negative
- * errno where the table cannot be read. */
+/* Finds the index of a partition in the port's table (`wanted` 0: the first partition). Prefers a
+ * full membership, as limited members reach full ones only. Returns 0, -ENOENT after telling the
+ * user, or another negative errno if the table cannot be read. */
 static int port_find_pkey(btl_ib_ud_port_t *port, uint16_t wanted)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
@@ -60,8 +60,8 @@ static int port_find_pkey(btl_ib_ud_port_t *port, uint16_t wanted)
         }
         const uint16_t pkey = be16toh(entry);
         const uint16_t number = pkey & BTL_IB_UD_PKEY_NUMBER;
-        const bool better =
-            wanted != 0 && (pkey & ~port->pkey & BTL_IB_UD_PKEY_FULL) != 0; /* than one found */
+        const bool better = /* than the one found */
+            wanted != 0 && (pkey & ~port->pkey & BTL_IB_UD_PKEY_FULL) != 0;
         if (number != 0 && (wanted == 0 || number == (wanted & BTL_IB_UD_PKEY_NUMBER))
             && (!found || better)) {
             port->pkey_index = (uint16_t) i;
@@ -132,8 +132,8 @@ static int port_check_partition(const btl_ib_ud_port_t *port)
                : EPERM;
 }
 
-/* Returns the errno that an event means for the port, 0: it goes on. Failures of a queue pair that
- * a peer causes show in its completions. */
+/* Returns the errno that an event means for the port; 0: the port goes on. (A failure of a queue
+ * pair that a peer causes is no event: completions show it.) */
 static int port_error_of(const btl_ib_ud_port_t *port, const struct ibv_async_event *event)
 {
     switch (event->event_type) {
@@ -183,8 +183,8 @@ static void ud_fail(btl_ib_ud_t *ud, const char *what, int error)
     }
 }
 
-/* Looks where in the table the address is: one that was lost comes back at another place while
- * something still uses the old place. */
+/* Finds the port's address in the table. An address that was lost comes back with another index
+ * while something still uses the old one. */
 static void port_find_address(btl_ib_ud_port_t *port)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
@@ -201,8 +201,8 @@ static void port_find_address(btl_ib_ud_port_t *port)
     free(list);
 }
 
-/* Finds the address of a port that was down, at whatever index it is now. Returns true if the port
- * has all that peers know of it. */
+/* Finds the address of a port that was down, which may have another index now. Returns true if the
+ * port again has the address and the partition that peers know. */
 static bool port_bring_back(btl_ib_ud_port_t *port)
 {
     if (!btl_ib_verbs_port_up(&port->verbs) || port_check_partition(port) != 0) {
@@ -215,7 +215,7 @@ static bool port_bring_back(btl_ib_ud_port_t *port)
 }
 
 /* Reads and logs the events of the device, and updates the state. A port that was down is used
- * again when it can be, perhaps by another place in the device's table of addresses. */
+ * again as soon as it has its address and partition back. */
 static void ud_read_events(btl_ib_ud_t *ud)
 {
     ud->polling.polls = 0;
@@ -313,8 +313,8 @@ static int device_add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
     return rc;
 }
 
-/* devices() of btl_ib_transport_type_t: lists one for each active port and address, the best
- * address of each port first. iWARP devices, which have no UD, are left out. */
+/* devices() of btl_ib_transport_type_t: lists each active port once for each of its addresses, the
+ * best address first. iWARP devices, which have no UD, are left out. */
 static int ud_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 {
     btl_ib_verbs_list_t found = {.count = 0};
@@ -355,13 +355,13 @@ static int ud_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 /* ---- sending ---- */
 
 /*
- * Datagrams of a batch that leave by one queue pair are posted as one list: one doorbell. A request
- * completes with all before it, so only each SIGNAL-th asks for a completion, or the last of a list
- * that leaves more than half as many without.
+ * Datagrams of a batch that leave by one queue pair are posted as one list: one doorbell. A
+ * completion ends all requests before it as well, so few requests ask for one: each SIGNAL-th, and
+ * the last of a list if more than half of SIGNAL precede it without one.
  */
 enum { SIGNAL = 32 };
 
-static_assert((uint32_t) SIGNAL * 4 <= 128, "a fourth of the smallest send queue");
+static_assert((uint32_t) SIGNAL * 4 <= 128, "at most a fourth of the smallest send queue");
 
 /* True if the device takes a datagram out of its work request. */
 static bool send_is_inline(const btl_ib_ud_t *ud, const btl_ib_tx_t *tx)
@@ -369,7 +369,7 @@ static bool send_is_inline(const btl_ib_ud_t *ud, const btl_ib_tx_t *tx)
     return tx->size <= ud->port.verbs.base.attr.inline_size;
 }
 
-/* Sets what is alike in all work requests: each is followed by the next. */
+/* Sets what is the same in each batch: the work requests are a list. */
 static void send_init(btl_ib_ud_sending_t *sending)
 {
     for (int i = 0; i < BTL_IB_UD_BATCH; i++) {
@@ -384,7 +384,7 @@ static void send_init(btl_ib_ud_sending_t *sending)
     sending->wr[BTL_IB_UD_BATCH - 1].next = NULL;
 }
 
-/* Makes the work request of a datagram, `number` of queue pair `index`. */
+/* Fills in the work request of a datagram, which has `number` in the ring of queue pair `index`. */
 static inline void send_fill(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *tx,
                              uint32_t number, unsigned flags, struct ibv_send_wr *wr)
 {
@@ -401,7 +401,8 @@ static inline void send_fill(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t 
     wr->wr.ud.remote_qkey = peer->qkey;
 }
 
-/* Posts datagrams for one queue pair. Returns how many it took; *error says why not more. */
+/* Posts datagrams to queue pair `index`. Returns how many it took, and sets *error to what stopped
+ * the next one. */
 static int send_post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, int n, int *error)
 {
     btl_ib_ud_qp_t *qp = &ud->qps.qp[index];
@@ -475,10 +476,11 @@ static int ud_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
 
 /* ---- polling ---- */
 
-/* Posts idle buffers where few are posted; `handlers` are about to get some. */
-static void post_idle(btl_ib_ud_t *ud, bool handlers)
+/* Posts idle buffers of queue pairs that have few posted; fewer if `polling`
+ * (btl_ib_ud_qps_post_idle()). */
+static void post_idle(btl_ib_ud_t *ud, bool polling)
 {
-    const int error = btl_ib_ud_qps_post_idle(&ud->qps, handlers);
+    const int error = btl_ib_ud_qps_post_idle(&ud->qps, polling);
 
     if (error != 0) {
         ud_fail(ud, "receive buffers cannot be posted", error);
@@ -495,7 +497,7 @@ static void ud_repost(btl_ib_transport_t *t, void *const *buffers, int n)
     post_idle(btl_ib_ud_of(t), false);
 }
 
-/* Takes the completion of a receive. Returns how many events that makes. */
+/* Takes the completion of a receive. Returns how many events it made: 1, or 0 if nothing came. */
 static int ud_received(btl_ib_ud_t *ud, const struct ibv_wc *wc, btl_ib_event_t *event)
 {
     btl_ib_verbs_rx_buffer_t *buffer = (btl_ib_verbs_rx_buffer_t *) (uintptr_t) wc->wr_id;
@@ -526,7 +528,7 @@ static int ud_received(btl_ib_ud_t *ud, const struct ibv_wc *wc, btl_ib_event_t 
     return 1;
 }
 
-/* Reads completions of a queue. Returns whether there are some. */
+/* Reads completions of one queue. Returns whether there were some. */
 static inline bool read_completions(btl_ib_ud_t *ud, uint32_t queue)
 {
     btl_ib_ud_polling_t *polling = &ud->polling;
@@ -540,8 +542,9 @@ static inline bool read_completions(btl_ib_ud_t *ud, uint32_t queue)
     return n > 0;
 }
 
-/* Reads completions of several queues, until some are there. The queue of commands is read first,
- * but not twice before the others. Returns whether there are some. */
+/* Reads completions of the first of several queues that has some. Begins with the queue of
+ * commands; but behind the queue that had some in the call before, so that no queue keeps others
+ * waiting. Returns whether there were some. */
 __attribute__((noinline)) static bool read_queues(btl_ib_ud_t *ud)
 {
     btl_ib_ud_polling_t *polling = &ud->polling;
@@ -557,7 +560,8 @@ __attribute__((noinline)) static bool read_queues(btl_ib_ud_t *ud)
     return false;
 }
 
-/* Reads completions, unless some are in hand. Returns whether some are in hand then. */
+/* Reads completions, unless earlier ones are not taken yet. Returns whether there are some to
+ * take. */
 static inline bool poll_completions(btl_ib_ud_t *ud)
 {
     if (ud->polling.wc_count > 0) {
@@ -577,7 +581,7 @@ static bool arm_completions(btl_ib_ud_t *ud)
     return true;
 }
 
-/* Makes at most `max` events of the completions in hand. Returns how many. */
+/* Makes at most `max` events of the completions that were read. Returns how many. */
 static int take_completions(btl_ib_ud_t *ud, btl_ib_event_t *events, int max)
 {
     btl_ib_ud_polling_t *polling = &ud->polling;
@@ -595,8 +599,8 @@ static int take_completions(btl_ib_ud_t *ud, btl_ib_event_t *events, int max)
     return n;
 }
 
-/* Reads the completion channel, so that its descriptor does not stay readable for what was polled
- * meanwhile. */
+/* Reads the completion channel. Else its descriptor would stay readable for completions that were
+ * polled meanwhile. */
 static void ud_disarm(btl_ib_ud_t *ud)
 {
     if (btl_ib_verbs_comp_read(&ud->comp)) {
@@ -619,12 +623,12 @@ static int ud_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
             ud_disarm(ud);
         }
         n = take_completions(ud, events, max);
-        post_idle(ud, true); /* buffers of what was dropped, and for what handlers get */
+        post_idle(ud, true);
         btl_ib_ud_qps_grow_low(&ud->qps);
         if (ud->peers.leaving != 0) {
             btl_ib_ud_peers_clean(&ud->peers);
         }
-    } else if (ud->qps.unposted) { /* where no buffer is posted no completion will come */
+    } else if (ud->qps.unposted) { /* without a posted buffer no completion would come */
         post_idle(ud, false);
     }
     if (ud->qps.completed) {
@@ -659,7 +663,8 @@ static int ud_wait_fd(btl_ib_transport_t *t)
 
 /* ---- opening and closing ---- */
 
-/* The first bit of a Q_Key means "the queue pair's, whatever was posted" (IBA 10.2.5). */
+/* If the first bit of the Q_Key in a send request is set, the device sends the queue pair's Q_Key
+ * instead (IBA 10.2.5). */
 enum { QKEY_MASK = 0x7fffffff };
 
 static uint32_t ud_rx_depth(const btl_ib_transport_t *t, uint32_t size)
@@ -750,7 +755,7 @@ static int ud_query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transpor
     return 0;
 }
 
-/* Fills in the published address, and the depths as they came out. */
+/* Sets the published address, and the attributes that are known only now. */
 static void ud_publish(btl_ib_ud_t *ud)
 {
     btl_ib_transport_attr_t *attr = &ud->port.verbs.base.attr;

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* A UD transport as a whole: its parts, each of which is written by the file of that name only. */
+/* A UD transport as a whole. Each part is written only by the file of that name. */
 
 #ifndef BTL_IB_VERBS_UD_H
 #define BTL_IB_VERBS_UD_H
@@ -15,7 +15,7 @@
 enum {
     BTL_IB_UD_BATCH = 64,          /* datagrams in one send() */
     BTL_IB_UD_POLL = 32,           /* completions that are read at once */
-    BTL_IB_UD_EVENTS_EVERY = 1024, /* polls between two looks at the events of the device */
+    BTL_IB_UD_EVENTS_EVERY = 1024, /* polls between two readings of the device's events */
 };
 
 /* Owned by verbs_ud.c. */
@@ -23,14 +23,14 @@ typedef struct btl_ib_ud_polling {
     struct ibv_wc wc[BTL_IB_UD_POLL]; /* completions read and not yet taken */
     uint32_t wc_first;
     uint32_t wc_count;
-    uint32_t cq_next; /* the completion queue that is read first */
-    uint64_t rx_dropped;
-    uint32_t polls; /* since the events of the device were read */
-    bool armed;     /* the next completion makes comp.fd readable */
+    uint32_t cq_next;    /* the completion queue that is read first */
+    uint64_t rx_dropped; /* datagrams that failed to arrive, or were empty */
+    uint32_t polls;      /* since the events of the device were read */
+    bool armed;          /* the next completion makes comp.fd readable */
 } btl_ib_ud_polling_t;
 
-/* Owned by verbs_ud.c: the list that is being posted, not on the stack, of which threads may have
- * 16 KiB. */
+/* Owned by verbs_ud.c: the list that is being posted. It is not on the stack, as a thread may have
+ * no more than 16 KiB of that. */
 typedef struct btl_ib_ud_sending {
     struct ibv_send_wr wr[BTL_IB_UD_BATCH];
     struct ibv_sge sge[BTL_IB_UD_BATCH];

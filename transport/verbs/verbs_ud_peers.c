@@ -22,7 +22,7 @@ enum {
 
 /* ---- hosts ---- */
 
-/* Spreads all bits upwards by a multiplication (Knuth's multiplicative hashing). */
+/* Returns a hash of `x` (Knuth's multiplicative hashing). */
 static uint32_t hash_mix(uint64_t x)
 {
     return (uint32_t) (x * UINT64_C(0x9e3779b97f4a7c15) >> 32);
@@ -76,7 +76,7 @@ static bool hosts_grow(btl_ib_ud_peers_t *peers)
     peers->host_room = room.count;
     peers->host = room.entry;
     peers->host_bucket = room.bucket;
-    for (uint32_t i = 0; i < peers->hosts; i++) { /* none is free, or nobody would grow */
+    for (uint32_t i = 0; i < peers->hosts; i++) { /* none is free, but some may be leaving */
         if (peers->host[i].users > 0) {
             host_link(peers, i);
         }
@@ -128,7 +128,8 @@ static int host_make_handle(const btl_ib_ud_port_t *port, btl_ib_ud_host_t *host
     return -EHOSTUNREACH;
 }
 
-/* Makes room for one host more, which may move all. Returns false if memory is short. */
+/* Makes room for one more host. That may move all hosts in memory. Returns false if memory is
+ * short. */
 static bool hosts_make_room(btl_ib_ud_peers_t *peers)
 {
     return peers->host_free != 0 || peers->hosts < peers->host_room || hosts_grow(peers);
@@ -168,9 +169,9 @@ static int64_t host_get(btl_ib_ud_peers_t *peers, const union ibv_gid *gid, uint
     return index;
 }
 
-/* True if a send with this handle is on its way. Devices may look at a handle until the send is
- * over, and ibv_destroy_ah(3) waits for none. Sends that are very old seem to be on their way again
- * for a while (numbers are modulo 2^32), which does no harm. */
+/* True if a send to the host is on its way: the device may look at the host's handle until the send
+ * is over, and ibv_destroy_ah(3) does not wait. As numbers are modulo 2^32, a very old send may
+ * seem to be on its way again, which only delays the end of the handle. */
 static bool host_in_flight(const btl_ib_ud_qps_t *qps, const btl_ib_ud_host_t *host)
 {
     for (uint32_t i = 0; i < qps->count; i++) {
@@ -200,8 +201,9 @@ void btl_ib_ud_peers_clean(btl_ib_ud_peers_t *peers)
     }
 }
 
-/* Makes the handle of a host anew. The old handle leaves, in the name of a host without users.
- * Returns false if that fails. */
+/* Makes the handle of a host anew. The old handle goes to a copy of the host without users, which
+ * joins `leaving`, as sends may still use it. Returns false if memory is short or the device
+ * refuses. */
 static bool host_renew(btl_ib_ud_peers_t *peers, uint32_t index)
 {
     if (!hosts_make_room(peers)) {
@@ -257,7 +259,7 @@ static uint32_t *peer_bucket(const btl_ib_ud_peers_t *peers, uint32_t host, uint
                           & (peers->room * BTL_IB_UD_QPS_MAX - 1)];
 }
 
-/* Returns where a list goes on behind `place`, which is that of a queue pair of a peer. */
+/* Returns the link to the place that follows `place` in its bucket. */
 static uint32_t *peer_next(btl_ib_ud_peers_t *peers, uint32_t place)
 {
     return &peers->peer[(place - 1) / BTL_IB_UD_QPS_MAX].next[(place - 1) % BTL_IB_UD_QPS_MAX];
@@ -324,7 +326,7 @@ static bool peers_grow(btl_ib_ud_peers_t *peers)
     peers->room = room.count;
     peers->peer = room.entry;
     peers->bucket = room.bucket;
-    for (uint32_t i = 0; i < peers->count; i++) { /* all are in use, or nobody would grow */
+    for (uint32_t i = 0; i < peers->count; i++) { /* none is free: only then the table grows */
         peer_link(peers, i);
     }
     return true;
@@ -358,8 +360,8 @@ static bool peer_is_same(const btl_ib_ud_peer_t *peer, const btl_ib_ud_address_t
            && memcmp(peer->qpn, address->qpn, sizeof(peer->qpn)) == 0;
 }
 
-/* Returns the LID to send to, 0 if a GRH is needed. Within a subnet of InfiniBand the LID is
- * enough, unless the port insists on a GRH. */
+/* Returns the LID to send to; 0: a GRH is needed. Within a subnet of InfiniBand the LID is enough,
+ * unless the port wants a GRH on all packets (IBV_QPF_GRH_REQUIRED). */
 static uint16_t lid_for(const btl_ib_ud_port_t *port, const btl_ib_ud_address_t *address)
 {
     const bool near = address->gid.global.subnet_prefix == port->gid.gid.global.subnet_prefix;
@@ -438,14 +440,12 @@ void btl_ib_ud_peers_remove(btl_ib_ud_peers_t *peers, btl_ib_addr_t addr)
     host_put(peers, peer->host);
     peer->next[0] = peers->free;
     peers->free = (uint32_t) addr + 1;
-    for (uint32_t i = 0; i < peers->qps->count && peers->qps->state->error == 0; i++) {
-        peers->qps->qp[i].depth -= peers->qps->qp[i].per_peer;
-    }
+    btl_ib_ud_qps_remove_peer(peers->qps);
 }
 
-/* Reads the source's GID before a payload. RoCE v2 over IPv4 puts the IP header into the last 20
- * bytes of the 40 (IBA annex 17, A17.4.5.1); our own address tells whether it does: both ends have
- * one family. */
+/* Reads the GID of a datagram's source from the 40 bytes before the payload. RoCE v2 over IPv4 has
+ * an IP header in the last 20 of them (IBA annex 17, A17.4.5.1). Our own address says which it is,
+ * as both ends have the same family. */
 static void source_gid(const btl_ib_ud_port_t *port, const uint8_t *payload, union ibv_gid *gid)
 {
     const uint8_t *grh = payload - BTL_IB_VERBS_GRH;
@@ -470,7 +470,7 @@ btl_ib_addr_t btl_ib_ud_peers_source(btl_ib_ud_peers_t *peers, const struct ibv_
     } else if (wc->slid == 0) {
         return BTL_IB_ADDR_UNKNOWN;
     }
-    if (peers->recent != 0) { /* mostly the source of the datagram before */
+    if (peers->recent != 0) { /* most datagrams come from the source of the one before */
         const uint32_t host = peers->peer[peer_at(peers->recent)].host;
         if (host_is_same(&peers->host[host], &gid, lid)
             && peer_fits(peers, peers->recent, host, wc->src_qp)) {

@@ -14,12 +14,12 @@
 enum {
     TX_DEPTH = 256,
     TX_DEPTH_MIN = 128,
-    ROOM_MIN = 2 * TX_DEPTH_MIN, /* of a completion queue: for the fewest sends, and buffers */
+    ROOM_MIN = 2 * TX_DEPTH_MIN, /* entries of a completion queue: for few sends, as many buffers */
     HANDED_UP = 32,              /* buffers that handlers have at once: those of one poll, */
-    HANDED_UP_SHARE = 8,         /* but of a queue's depth no more than this part (1/8), and one */
+    HANDED_UP_SHARE = 8,         /* but at most 1/8 of the queue's depth, and one */
     GROWN_MAX = 4096,            /* buffers of a queue that grows with the number of peers */
-    RESERVE_PART = 4, /* of few buffers no more than this part (1/4) is kept in reserve */
-    RESTARTS_MAX = 64,
+    RESERVE_PART = 4,  /* the reserve takes at most 1/4 of the buffers, where these are few */
+    RESTARTS_MAX = 64, /* of a queue pair; after that the device has failed */
 };
 
 /* Buffers that were made together. */
@@ -31,41 +31,42 @@ typedef struct btl_ib_ud_slab {
 
 /* ---- sizes ---- */
 
-/* Chooses how many buffers a queue pair has, of which the device takes at most `most`; `reserve` of
- * them are for what needs no credit. */
+/* Chooses how many buffers a queue pair has; `reserve` of them are for what needs no credit. The
+ * device takes at most `most`. */
 static void qp_plan_depth(btl_ib_ud_qp_t *qp, uint32_t reserve, uint32_t most)
 {
     qp->handed_up = btl_ib_verbs_min(HANDED_UP, 1 + qp->depth / HANDED_UP_SHARE);
     qp->spare += qp->handed_up + reserve;
-    qp->depth_max = qp->depth;
-    if (qp->per_peer > 0 && qp->depth_max < GROWN_MAX) {
-        qp->depth_max = GROWN_MAX;
+    qp->made_max = qp->depth;
+    if (qp->per_peer > 0 && qp->made_max < GROWN_MAX) {
+        qp->made_max = GROWN_MAX;
     }
-    qp->depth_max = btl_ib_verbs_min(qp->depth_max + qp->spare, most);
-    if (qp->depth + qp->spare > qp->depth_max) {
+    qp->made_max = btl_ib_verbs_min(qp->made_max + qp->spare, most);
+    if (qp->depth + qp->spare > qp->made_max) {
         qp->batch = 1;
-        qp->unspared = 0;
+        qp->batch_shared = 0;
         qp->handed_up = 0;
-        qp->spare = 1 + btl_ib_verbs_min(reserve, qp->depth_max / RESERVE_PART);
-        qp->depth = qp->depth_max > qp->spare ? qp->depth_max - qp->spare : 1;
+        qp->spare = 1 + btl_ib_verbs_min(reserve, qp->made_max / RESERVE_PART);
+        qp->depth = qp->made_max > qp->spare ? qp->made_max - qp->spare : 1;
     }
     btl_ib_verbs_rx_pool_init(&qp->rx, qp);
 }
 
-/* Adds what may lie idle of a queue until its low watermark is reached. A credit promises a buffer
- * that is posted, so these buffers of P are spare ones; of S they are some of its num. */
+/* Adds a queue's buffers that may lie idle until its low watermark is reached. A credit of P
+ * promises a posted buffer, so the idle ones are spare; S promises nothing, so they are a part of
+ * its num. */
 static void qp_plan_batch(btl_ib_ud_qp_t *qp, const btl_ib_open_queue_t *wanted)
 {
     const uint32_t batch = btl_ib_open_batch(wanted);
 
     qp->batch += batch;
     qp->spare += wanted->shared ? 0 : batch;
-    qp->unspared += wanted->shared ? batch : 0;
+    qp->batch_shared += wanted->shared ? batch : 0;
 }
 
-/* Chooses the sizes of a queue pair's send and receive queue, of which the device takes at most
- * `most`; `room`: entries that it has of a completion queue, ROOM_MIN at least, 0: as many as it
- * needs; `reserve`: buffers for what needs no credit. */
+/* Chooses the lengths of a queue pair's send and receive queue. The device takes at most `most`
+ * requests in each. `room`: entries of a completion queue for both, at least ROOM_MIN; 0: as many
+ * as they need. `reserve`: buffers for what needs no credit. */
 static void qp_plan_depths(btl_ib_ud_qp_t *qp, uint32_t reserve, uint32_t most, uint32_t room)
 {
     uint32_t sends = qp->tx_depth < TX_DEPTH_MIN ? (uint32_t) TX_DEPTH_MIN : qp->tx_depth;
@@ -80,9 +81,9 @@ static void qp_plan_depths(btl_ib_ud_qp_t *qp, uint32_t reserve, uint32_t most, 
     qp_plan_depth(qp, reserve, most);
 }
 
-/* Chooses which queue pair serves which receive queues, and its sizes. Queues beyond the last queue
- * pair share it, and its buffers fit the largest of them; the engine keeps the reserve then, of all
- * buffers that it is told of. */
+/* Chooses which queue pair serves which receive queues, and how many buffers it has. Queues beyond
+ * the last queue pair share it, and its buffers fit the largest of them. Then the engine itself
+ * keeps the reserve, out of the buffers that rx_depth() tells it of, so `depth` includes it. */
 static void qps_plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint32_t max_size,
                      uint32_t most)
 {
@@ -100,7 +101,7 @@ static void qps_plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, u
         qp->depth += wanted->num + (apart ? 0 : wanted->reserve);
         qp->per_peer += wanted->per_peer;
         qp->first += wanted->init + (apart ? 0 : wanted->reserve);
-        qp->low += wanted->init < wanted->num ? wanted->limit : 0;
+        qp->limit += wanted->init < wanted->num ? wanted->limit : 0;
         qp_plan_batch(qp, wanted);
     }
     if (qps->count == 0) {
@@ -126,17 +127,17 @@ static uint32_t qp_first_buffers(const btl_ib_ud_qp_t *qp)
     return btl_ib_verbs_min(qp->first, qp->depth) + qp->spare;
 }
 
-/* Counts a new peer. Returns how many buffers are to be made for it. */
+/* Adds a new peer's buffers to the depth. Returns how many are to be made. */
 static uint32_t qp_expect_peer(btl_ib_ud_qp_t *qp)
 {
-    const uint32_t quarter = qp->made / 4; /* a registration costs more than some memory */
+    const uint32_t quarter = qp->made / 4; /* few large registrations cost less than many */
 
     qp->depth += qp->per_peer;
     if (qp->per_peer == 0 || qp->depth + qp->spare <= qp->made) {
         return 0;
     }
     return btl_ib_verbs_min(quarter > qp->per_peer ? quarter : qp->per_peer,
-                            qp->depth_max - qp->made);
+                            qp->made_max - qp->made);
 }
 
 /* ---- receive buffers ---- */
@@ -150,20 +151,20 @@ static size_t qp_stride(const btl_ib_ud_qp_t *qp)
     return line + (qp->size + line - 1) / line * line;
 }
 
-/* Sets the low watermark: in proportion while not all buffers are made, but no lower than the
- * limit, which must not be reached only because nobody posts. */
+/* Sets the low watermark. While not all buffers are made, it is in proportion to those that are,
+ * but at least `limit`: else buffers would be doubled only because idle ones were not posted. */
 static void qp_set_watermark(btl_ib_ud_qp_t *qp)
 {
     const uint32_t all = qp->depth + qp->spare;
     const uint32_t batch =
         qp->made < all ? (uint32_t) ((uint64_t) qp->batch * qp->made / all) : qp->batch;
-    const uint32_t most = qp->made > qp->low ? qp->made - qp->low : 0;
+    const uint32_t most = qp->made > qp->limit ? qp->made - qp->limit : 0;
 
     qp->watermark = qp->made - btl_ib_verbs_min(batch > 0 ? batch : 1, most);
     qp->urgent = qp->watermark - btl_ib_verbs_min(qp->handed_up, qp->watermark);
 }
 
-/* Returns the bytes that buffers take which are made together. */
+/* Returns the bytes that `count` buffers take if they are made together. */
 static uint64_t qp_slab_bytes(const btl_ib_ud_qp_t *qp, uint32_t count, uint32_t page)
 {
     const uint64_t memory = qp_stride(qp) * count;
@@ -172,7 +173,7 @@ static uint64_t qp_slab_bytes(const btl_ib_ud_qp_t *qp, uint32_t count, uint32_t
            + count * sizeof(btl_ib_verbs_rx_buffer_t);
 }
 
-/* Posts idle buffers. Returns 0 or an errno; then some may be posted nevertheless. */
+/* Posts idle buffers. Returns 0, or an errno: some of them may be posted nevertheless. */
 static int qp_post(btl_ib_ud_qp_t *qp)
 {
     const int error = btl_ib_verbs_rx_pool_post(&qp->rx);
@@ -211,13 +212,13 @@ static int qp_make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t co
     return error == 0 ? 0 : btl_ib_verbs_failed(qps->verbs, "ibv_post_recv", error);
 }
 
-/* Makes `more` buffers, or as many as the queue pair takes. If memory is short the queue stays as
- * it is from then on. */
+/* Makes `more` buffers, or as many as the queue pair takes. Switches `limit` off if no more can be
+ * made: the queue pair has as many as it takes, or memory is short. */
 static void qp_grow(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t more)
 {
-    more = btl_ib_verbs_min(more, qp->depth_max - qp->made);
-    if (more == 0 || qp_make_buffers(qps, qp, more) != 0 || qp->made == qp->depth_max) {
-        qp->low = 0;
+    more = btl_ib_verbs_min(more, qp->made_max - qp->made);
+    if (more == 0 || qp_make_buffers(qps, qp, more) != 0 || qp->made == qp->made_max) {
+        qp->limit = 0;
         qp_set_watermark(qp);
     }
 }
@@ -232,8 +233,15 @@ void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps)
     }
 }
 
-/* Counts that the device has no buffer of a queue pair, and logs it once: what came meanwhile was
- * dropped. */
+void btl_ib_ud_qps_remove_peer(btl_ib_ud_qps_t *qps)
+{
+    for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
+        qps->qp[i].depth -= qps->qp[i].per_peer;
+    }
+}
+
+/* Counts that the device has no buffer of a queue pair left, so that it drops what comes. Logs the
+ * first time. */
 __attribute__((noinline)) static void qp_note_empty(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
 {
     const bool counted = qp->empty;
@@ -253,7 +261,7 @@ void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps)
 {
     for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
         btl_ib_ud_qp_t *qp = &qps->qp[i];
-        if (qp->rx.posted < qp->low && !qp->flushed) {
+        if (qp->rx.posted < qp->limit && !qp->flushed) {
             if (qp->rx.posted == 0) {
                 qp_note_empty(qps, qp);
             }
@@ -262,12 +270,12 @@ void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps)
     }
 }
 
-int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps, bool handlers)
+int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps, bool polling)
 {
     qps->unposted = false;
     for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
         btl_ib_ud_qp_t *qp = &qps->qp[i];
-        const uint32_t few = handlers ? qp->urgent : qp->watermark;
+        const uint32_t few = polling ? qp->urgent : qp->watermark;
         if (qp->rx.posted <= few && qp->rx.idle_count > 0 && !qp->flushed) {
             if (qp->rx.posted == 0) {
                 qp_note_empty(qps, qp);
@@ -333,7 +341,7 @@ static int qp_create(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_w
         .send_cq = qp->cq,
         .recv_cq = qp->cq,
         .cap = {.max_send_wr = qp->tx_depth,
-                .max_recv_wr = qp->depth_max,
+                .max_recv_wr = qp->made_max,
                 .max_send_sge = 1,
                 .max_recv_sge = 1,
                 .max_inline_data = inline_wanted},
@@ -362,22 +370,22 @@ static int qp_open(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_wan
     return rc != 0 ? rc : qp_to_rts(qps, qp);
 }
 
-/* Returns the entries that a completion queue is to have: as many as its queue pair, or all, can
- * fill, and at least `least`. */
+/* Returns the entries that completion queue `index` is to have: as many as its queue pair can fill,
+ * or all queue pairs if they share it, and at least `least`. */
 static uint32_t cq_entries(const btl_ib_ud_qps_t *qps, uint32_t index, uint32_t least)
 {
     uint32_t entries = 0;
 
     for (uint32_t i = 0; i < qps->count; i++) {
         if (qps->cq_count == 1 || i == index) {
-            entries += qps->qp[i].tx_depth + qps->qp[i].depth_max;
+            entries += qps->qp[i].tx_depth + qps->qp[i].made_max;
         }
     }
     return entries < least ? least : entries;
 }
 
-/* Opens a completion queue for its queue pairs, or for all, with at least `least` entries if the
- * device has so many. */
+/* Opens completion queue `index`, for its queue pair or for all, with at least `least` entries if
+ * the device can have so many. Returns 0 or a negative errno after logging why. */
 static int cq_open(btl_ib_ud_qps_t *qps, uint32_t index, uint32_t least,
                    struct ibv_comp_channel *channel)
 {
@@ -435,13 +443,13 @@ void btl_ib_ud_qps_memory_estimate(const btl_ib_open_params_t *params,
             qp->made += more;
             more = qp_expect_peer(qp);
         }
-        const uint32_t rest = qp->depth_max - qp->made;
+        const uint32_t rest = qp->made_max - qp->made;
         btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, held,
                             held + qp_slab_bytes(qp, rest, attr->registered_page),
                             "queue %u: buffers of %u bytes", i + 1, qp->size);
         btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, qp->tx_depth * sizeof(void *), 0,
                             "queue %u: sends", i + 1);
-        requests += qp->tx_depth + qp->depth_max;
+        requests += qp->tx_depth + qp->made_max;
     }
     for (uint32_t i = 0; i < qps.cq_count; i++) {
         completions += cq_entries(&qps, i, params->cq_num);
@@ -487,7 +495,8 @@ bool btl_ib_ud_qps_sent(btl_ib_ud_qps_t *qps, const struct ibv_wc *wc)
     btl_ib_ud_qp_t *qp = &qps->qp[(uint32_t) wc->wr_id >> 1];
     const uint32_t completed = (uint32_t) (wc->wr_id >> 32) + 1;
 
-    if ((int32_t) (completed - qp->ring.completed) > 0) { /* else it is from before a restart */
+    /* A completion from before a restart is older than what the ring knows. */
+    if ((int32_t) (completed - qp->ring.completed) > 0) {
         qps->completed |= btl_ib_verbs_send_ring_complete(&qp->ring, completed);
     }
     if (wc->status == IBV_WC_SUCCESS) {
@@ -518,8 +527,9 @@ int btl_ib_ud_qps_report(btl_ib_ud_qps_t *qps, btl_ib_event_t *events, int max)
     return n;
 }
 
-/* Resets a queue pair that failed as a whole, with all its buffers back, and posts them again.
- * Datagrams that were being sent are lost; their memory is free. Returns 0 or a negative errno. */
+/* Resets a queue pair that failed as a whole and has returned all its buffers, and posts them
+ * again. Datagrams that were being sent are lost, and their memory is free. Returns 0 or a negative
+ * errno. */
 static int qp_restart(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
 {
     const struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};

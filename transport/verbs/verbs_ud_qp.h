@@ -43,28 +43,56 @@ typedef struct btl_ib_ud_port {
 
 enum { BTL_IB_VERBS_GRH = 40 }; /* bytes before the payload of each received datagram */
 
+/*
+ * Receive buffers of a queue pair. The engine grants peers `depth` buffers; the spare ones exist so
+ * that this many are posted even while others lie idle, or are with handlers of events:
+ *
+ *      |<--------------- depth --------------->|<------------- spare ------------->|
+ *      | first: made at once | made when needed | reserve | batch of P | handed_up |
+ *
+ * A buffer is posted, idle (waits for the next post), or with a handler. So
+ *
+ *      rx.posted + rx.idle_count <= made <= made_max
+ *
+ * Who changes what:
+ *
+ *      open           chooses all of them, from btl_ib_receive_queues; made = first + spare
+ *      a new peer     depth += per_peer; if made < depth + spare, made grows by a quarter
+ *      a peer leaves  depth -= per_peer; the buffers stay
+ *      poll()         each completion takes one from rx.posted. If rx.posted < limit, made is
+ *                     doubled. If rx.posted <= urgent, idle buffers are posted at once; else they
+ *                     wait for repost(), as handlers soon give back what they are about to get
+ *      repost()       if rx.posted <= watermark, all idle buffers are posted by one call
+ *      made grows     watermark and urgent follow; if it cannot grow any more, limit becomes 0
+ *
+ * Where the device takes fewer than depth + spare buffers, depth is what is left after a small
+ * reserve, and nothing lies idle (qp_plan_depth()).
+ */
 typedef struct btl_ib_ud_qp {
     struct ibv_qp *qp;
     struct ibv_cq *cq; /* for both sends and receives */
 
-    /* Receive buffers. */
-    btl_ib_verbs_rx_pool_t rx;
-    uint32_t size;      /* bytes that a buffer holds besides the GRH */
-    uint32_t depth;     /* buffers wanted for datagrams that arrive before anyone polls */
-    uint32_t depth_max; /* buffers that the queue pair takes, spare ones included */
-    uint32_t batch;     /* buffers that may lie idle: num less the low watermark */
-    uint32_t unspared;  /* of these, those that are no spare ones: of S */
-    uint32_t handed_up; /* spare buffers because handlers have some */
-    uint32_t watermark; /* idle buffers are posted if at most this many are, */
-    uint32_t urgent;    /* or before handlers give back what they get if at most this many are */
-    uint32_t spare;     /* buffers beyond `depth`, as some lie idle or are with handlers */
-    uint32_t first;     /* buffers of `depth` that are made at first */
-    uint32_t per_peer;  /* buffers that each peer adds to `depth` */
-    uint32_t low;       /* if fewer are posted the queue pair grows; 0: it does not any more */
-    uint32_t made;      /* buffers that there are */
-    bool empty;         /* it was found without a posted one, and counted, and has none yet */
-    struct btl_ib_ud_slab *slabs;
+    /* Receive buffers. Chosen when the queue pair is opened: */
+    uint32_t size;         /* bytes that a buffer holds besides the GRH */
+    uint32_t first;        /* buffers of `depth` that are made at once */
+    uint32_t per_peer;     /* buffers that each peer adds to `depth` */
+    uint32_t spare;        /* buffers beyond `depth` */
+    uint32_t handed_up;    /* of `spare`: those that handlers have at once, as a rule */
+    uint32_t batch;        /* buffers that may lie idle: num less the low watermark */
+    uint32_t batch_shared; /* of `batch`: those of queues of kind S, which are no spare ones */
+    uint32_t made_max;     /* buffers that the device takes, spare ones included */
 
+    /* Changing: */
+    uint32_t depth;     /* buffers wanted for datagrams that arrive before anyone polls */
+    uint32_t made;      /* buffers that there are */
+    uint32_t limit;     /* `made` is doubled if fewer than this are posted; 0: no longer */
+    uint32_t watermark; /* repost() posts if at most this many are posted */
+    uint32_t urgent;    /* poll() posts if at most this many are posted */
+    bool empty; /* the device was found without a buffer, which was counted, and has none yet */
+    btl_ib_verbs_rx_pool_t rx;
+    struct btl_ib_ud_slab *slabs; /* memory of all buffers */
+
+    /* Sends. */
     uint32_t tx_depth; /* a power of two */
     btl_ib_verbs_send_ring_t ring;
     bool broken;       /* a send failed: nothing is posted until the queue pair is repaired */
@@ -76,32 +104,36 @@ typedef struct btl_ib_ud_qps {
     const btl_ib_ud_port_t *port;
     const btl_ib_verbs_t *verbs; /* the port's */
     const btl_ib_verbs_state_t *state;
-    struct ibv_cq *cq[BTL_IB_UD_QPS_MAX]; /* by queue pair, or one of all */
+    struct ibv_cq *cq[BTL_IB_UD_QPS_MAX]; /* one for each queue pair, or one for all */
     uint32_t cq_count;
     uint32_t qkey;
-    uint32_t inline_size; /* that all queue pairs take */
-    uint32_t count;
-    bool error_logged; /* that a send failed: the first time only */
-    bool broken;       /* some queue pair is */
-    bool completed;    /* sends are over that may make events */
-    bool unposted;     /* the device did not take all buffers that were to be posted */
-    uint64_t emptied;  /* how often a queue pair was found without a buffer: it drops what comes */
+    uint32_t inline_size; /* bytes that a request of any queue pair can carry itself */
+    uint32_t count;       /* of queue pairs */
+    bool error_logged;    /* the first failed send was logged */
+    bool broken;          /* a queue pair is */
+    bool completed;       /* sends are over whose events are still to be made */
+    bool unposted;        /* the device did not take all buffers that were to be posted */
+    uint64_t emptied; /* how often a queue pair was found without a buffer: it drops what comes */
     btl_ib_ud_qp_t qp[BTL_IB_UD_QPS_MAX];
 } btl_ib_ud_qps_t;
 
-/* Makes all queue pairs, able to send and receive, with their buffers posted; `channel` is that of
- * completions. Returns 0 or a negative errno after logging why; free follows in either case. */
+/* Makes all queue pairs, able to send and receive, with their buffers posted. Completions make
+ * events of `channel`. Returns 0 or a negative errno after logging why; stop and free follow in
+ * either case. */
 int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
                        const btl_ib_verbs_state_t *state, const btl_ib_open_params_t *params,
                        uint32_t qkey, struct ibv_comp_channel *channel);
 
-/* Adds what the queue pairs of an open with these parameters take. */
+/* Adds the memory that the queue pairs take for so many peers, if they are opened with these
+ * parameters. */
 void btl_ib_ud_qps_memory_estimate(const btl_ib_open_params_t *params,
                                    const btl_ib_transport_attr_t *attr, uint32_t peers,
                                    btl_ib_memory_estimate_t *estimate);
 
-/* Stops the device from touching memory. Free: the memory goes. */
+/* Destroys the queue pairs: the device touches no memory any more. */
 void btl_ib_ud_qps_stop(btl_ib_ud_qps_t *qps);
+
+/* Frees buffers, send rings and completion queues, after stop. */
 void btl_ib_ud_qps_free(btl_ib_ud_qps_t *qps);
 
 /* Returns the queue pair, of `count`, that serves a channel. */
@@ -112,29 +144,36 @@ static inline uint32_t btl_ib_ud_qp_of(uint32_t channel, uint32_t count)
 
 /* ---- receiving ---- */
 
-/* Returns how many datagrams can arrive before anyone polls: qp->depth, unless there will never be
- * so many buffers, less those that may lie idle then. */
+/* Returns how many datagrams can arrive before anyone polls: `depth`, or what the device takes,
+ * less the share of it that may lie idle (batch_shared). */
 static inline uint32_t btl_ib_ud_qp_rx_depth(const btl_ib_ud_qp_t *qp)
 {
-    const uint32_t buffers = qp->low > 0 ? qp->depth_max : qp->made;
+    const uint32_t buffers = qp->limit > 0 ? qp->made_max : qp->made;
     const uint32_t most = btl_ib_verbs_min(qp->depth, buffers - qp->spare);
 
-    return qp->unspared == 0 ? most
-                             : most - (uint32_t) ((uint64_t) qp->unspared * most / qp->depth);
+    return qp->batch_shared == 0
+               ? most
+               : most - (uint32_t) ((uint64_t) qp->batch_shared * most / qp->depth);
 }
 
-/* Makes buffers for a new peer, which may send some datagrams before it is granted more. */
+/* Makes buffers for a new peer, which may send some datagrams before it is granted more. If memory
+ * is short, the peer shares those that there are. */
 void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps);
 
-/* Doubles the buffers of queue pairs that began small and ran low. */
+/* Ends what add_peer began. The buffers stay, for the next peer. */
+void btl_ib_ud_qps_remove_peer(btl_ib_ud_qps_t *qps);
+
+/* Doubles the buffers of queue pairs that began with few and have fewer than `limit` posted. */
 void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps);
 
-/* Posts idle buffers where no more are posted than the low watermark; if `handlers` are about to
- * get some, only where these are more than spare ones. Returns 0 or an errno. If a device does not
- * take all now `unposted` is set. */
-int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps, bool handlers);
+/* Posts idle buffers of queue pairs that have at most `watermark` posted; if `polling`, at most
+ * `urgent`, as handlers are about to get some and give them back. Returns 0, or an errno: the
+ * device has failed. If the device has no room for all of them now, `unposted` is set: call
+ * again. */
+int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps, bool polling);
 
-/* Takes a buffer back that was not used because the queue pair failed. */
+/* Takes a buffer back that the device returned unused because the queue pair failed, and notes that
+ * the queue pair is to be restarted. */
 void btl_ib_ud_qp_flushed(btl_ib_ud_qps_t *qps, btl_ib_verbs_rx_buffer_t *buffer);
 
 /* ---- sending ---- */
@@ -150,14 +189,15 @@ static inline bool btl_ib_ud_is_send(const struct ibv_wc *wc)
     return wc->wr_id & 1;
 }
 
-/* Takes the completion of a send, and of all before it. Returns false if the send failed. */
+/* Takes the completion of a send, which ends all sends before it, too. Returns false if the send
+ * failed. */
 bool btl_ib_ud_qps_sent(btl_ib_ud_qps_t *qps, const struct ibv_wc *wc);
 
-/* Makes SENT events. Returns how many. */
+/* Makes at most `max` SENT events of sends that are over. Returns how many. */
 int btl_ib_ud_qps_report(btl_ib_ud_qps_t *qps, btl_ib_event_t *events, int max);
 
-/* Makes queue pairs that failed usable again once the device is done with them. Returns 0, or a
- * negative errno if one cannot be repaired. */
+/* Makes queue pairs that failed usable again, each as soon as the device has returned all its
+ * requests. Returns 0, or a negative errno if one cannot be repaired. */
 int btl_ib_ud_qps_repair(btl_ib_ud_qps_t *qps);
 
 /* Logs that a send failed, the first time. */

@@ -329,7 +329,7 @@ static bool make_modules(btl_ib_component_t *component)
         .limits = &component->limits,
         .fragment = BTL_IB_FRAG_BYTES,
     };
-    btl_ib_rejected_devices_t *rejected = calloc(1, sizeof(*rejected));
+    btl_ib_turned_down_devices_t *turned_down = calloc(1, sizeof(*turned_down));
     uint32_t left_aside = 0;
     const btl_ib_open_request_t request = {
         .params = &component->params,
@@ -342,20 +342,20 @@ static bool make_modules(btl_ib_component_t *component)
         .memory_max = memory_max(component),
         .engine = component->engine,
         .log = &component->log,
-        .rejected = rejected,
+        .turned_down = turned_down,
         .left_aside = &left_aside,
     };
     btl_ib_opened_device_t *opened = calloc(BTL_IB_RAILS_MAX, sizeof(*opened));
     uint32_t count = 0;
 
     component->opened = opened; /* freed with the engine */
-    if (opened == NULL || rejected == NULL) {
+    if (opened == NULL || turned_down == NULL) {
         report_no_memory();
     } else {
         count = btl_ib_open_devices(&request, opened);
         btl_ib_peer_reports_note_left_aside(&component->reports, left_aside);
     }
-    free(rejected);
+    free(turned_down);
     report_libraries();
     for (uint32_t i = 0; i < count; ++i) {
         btl_ib_module_t *module = btl_ib_module_create(i, opened[i].transport, opened[i].bandwidth);

@@ -30,14 +30,15 @@ int btl_ib_wire_plan(const char *wire, uint32_t processes, uint32_t rc_max_peers
         tries[count++] = (btl_ib_wire_try_t){.wire = "rc", .sized = true};
     }
     tries[count++] = (btl_ib_wire_try_t){.wire = "ud"};
-    /* iWARP has no other. A connection that the device has no room for is refused, and retried. */
+    /* rc all the same, as iWARP has no other wire: a connection for which the device has no room is
+     * refused, and tried again. */
     tries[count++] = (btl_ib_wire_try_t){.wire = "rc"};
     return count;
 }
 
 /* ---- receive buffers ---- */
 
-enum { PER_PEER = 16 }; /* the least that a new peer holds, where num is not less */
+enum { PER_PEER = 16 }; /* buffers that a new peer adds, if the queue's num is not less */
 
 static_assert(BTL_IB_OPEN_QUEUES_MAX == BTL_IB_QUEUES_MAX, "each channel's queue can be asked for");
 
@@ -84,9 +85,10 @@ void btl_ib_want_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth, u
 
 /* ---- numbers without effect ---- */
 
-/* True if a number that is written there governs nothing. What says how many segments of a sender
- * may be on the way does by that, unless that is written, too. `slack`: something else says what
- * windows are. */
+/* True if the user wrote `field` of queue `i`, and it governs nothing. A field from which
+ * max_pending_sends follows governs that, unless the user wrote max_pending_sends, too. `unused`:
+ * bits of fields that the transport does not use. `slack`: btl_ib_am_credits_slack sets the
+ * windows. */
 static bool is_without_effect(const char *spec, const btl_ib_queue_table_t *table, uint32_t i,
                               const char *field, unsigned unused, bool slack)
 {
@@ -195,8 +197,8 @@ bool btl_ib_device_wishes_read(btl_ib_device_wishes_t *wishes, const btl_ib_para
 
 /* ---- receive queues ---- */
 
-/* True if the device can share so many buffers. Others than connections have one pool for all
- * peers. */
+/* True if the device can share so many buffers. (A device without connections has one pool for all
+ * peers anyway.) */
 static bool can_share(const btl_ib_queue_table_t *table, const btl_ib_transport_attr_t *attr)
 {
     for (uint32_t i = 0; attr->reliable && i < table->count; ++i) {
@@ -207,8 +209,8 @@ static bool can_share(const btl_ib_queue_table_t *table, const btl_ib_transport_
     return true;
 }
 
-/* Plans the transport's own queues: of many processes those that all peers share, if the device has
- * such. Other hosts may have other devices: each obeys the queues of the receiver. */
+/* Plans the transport's default queues; for many processes the shared ones, if the device can.
+ * Hosts may differ in that, as a sender obeys the queues of its receiver. */
 static int default_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_transport_type_t *type,
                           btl_ib_device_plan_t *plan)
 {
@@ -223,8 +225,7 @@ static int default_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_tra
     return btl_ib_queues_parse(type->default_queues, &plan->queues, &error);
 }
 
-/* Plans the queues that a device shall have, fitted to its datagrams. Returns whether there are
- * any. */
+/* Plans the queues of a device, fitted to its datagrams. Returns whether any fit. */
 static bool plan_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_transport_type_t *type,
                         btl_ib_device_plan_t *plan)
 {
@@ -265,7 +266,7 @@ void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_t
 {
     uint32_t depths[BTL_IB_QUEUES_MAX];
 
-    (void) btl_ib_params_send_depth(params, depths); /* it was checked */
+    (void) btl_ib_params_send_depth(params, depths); /* was checked before */
     *open = (btl_ib_open_params_t){
         .channels = channels_of(params->channels),
         .cq_own = strcmp(params->cq, "own") == 0,
@@ -300,7 +301,7 @@ void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_t
                 .eager_threshold = (uint32_t) params->eager_rdma_threshold,
                 .eager_period = (uint32_t) params->eager_rdma_period,
                 .idle = (uint32_t) params->rc_idle,
-                .idle_first = params->keepalive == 0, /* whose questions go by the first queue */
+                .idle_first = params->keepalive == 0, /* keepalive uses the first queue */
                 .relaxed = strcmp(params->ordering, "relaxed") == 0,
             },
     };
@@ -375,8 +376,8 @@ static uint64_t aligned(uint64_t size)
            * (uint64_t) opal_cache_line_size;
 }
 
-/* Adds the fragments that each list has from the start; its upper bound, if any, is not counted, as
- * a list may go beyond it. */
+/* Adds the fragments that each list has from the start. A list's upper bound is not counted, as the
+ * list may exceed it. */
 static void add_fragments(const btl_ib_process_sizes_t *sizes, const btl_ib_transport_attr_t *attr,
                           btl_ib_memory_estimate_t *estimate)
 {
@@ -401,7 +402,7 @@ void btl_ib_device_memory_estimate(const btl_ib_process_sizes_t *sizes,
 
     btl_ib_params_engine(sizes->params, sizes->limits, &config);
     type->memory_estimate(&plan->open, &attr, peers, estimate);
-    if (attr.reliable) { /* then datagrams are as large as the queues */
+    if (attr.reliable) { /* datagrams are as large as the queues */
         attr.max_datagram = plan->queues.q[plan->queues.count - 1].size;
     }
     btl_ib_engine_memory_estimate(&config, &attr, &plan->queues, peers, estimate);
@@ -436,7 +437,7 @@ static bool share_queues(const btl_ib_queue_table_t *table, btl_ib_queue_table_t
     return btl_ib_queues_parse(spec, shared, &error) == 0;
 }
 
-/* Returns whether there is a candidate `i`: as text, or made of what is planned. */
+/* Makes candidate `i`: from a text, or from the planned queues. Returns false if there is none. */
 static bool plan_candidate(const btl_ib_transport_type_t *type, const btl_ib_device_plan_t *plan,
                            int i, btl_ib_queue_table_t *table, const char **spec)
 {
@@ -453,8 +454,8 @@ static bool plan_candidate(const btl_ib_transport_type_t *type, const btl_ib_dev
     return *spec != NULL && btl_ib_queues_parse(*spec, table, &error) == 0;
 }
 
-/* Returns the bytes of this process with shared queues as large as they may grow; UINT64_MAX: no
- * memory. */
+/* Returns the bytes that this process takes when shared queues have grown as large as they may;
+ * UINT64_MAX: there is no memory to find out. */
 static uint64_t queues_cost(const btl_ib_process_sizes_t *sizes,
                             const btl_ib_transport_type_t *type, const btl_ib_queue_table_t *table,
                             uint32_t peers, const btl_ib_device_plan_t *plan)
@@ -462,7 +463,7 @@ static uint64_t queues_cost(const btl_ib_process_sizes_t *sizes,
     struct {
         btl_ib_memory_estimate_t estimate;
         btl_ib_device_plan_t grown;
-    } *work = calloc(1, sizeof(*work)); /* too much for a short stack */
+    } *work = calloc(1, sizeof(*work)); /* too large for a stack of 64 KiB */
     uint64_t held;
 
     if (work == NULL) {

@@ -24,9 +24,8 @@
 /* ---- wire ---- */
 
 /*
- * Chooses the wire of a transport that has two (btl_ib_wire): rc, whose connections take queue
- * pairs
- * and memory for each peer, or ud; and whether peers share receive queues over rc.
+ * The wire of a transport that has two (btl_ib_wire) is chosen here: rc, whose connections take
+ * queue pairs and memory for each peer, or ud; and whether peers share receive queues over rc.
  *
  * Processes that talk to each other must choose alike, and each chooses before it knows of any
  * other. So the choice depends only on what all have in common: parameters, the number of slots of
@@ -74,15 +73,14 @@ static inline bool btl_ib_wire_shares(uint32_t processes, uint32_t srq_min_peers
 /* ---- receive buffers ---- */
 
 /* Sets in *open how many buffers each queue gets: as many as the table says; or, if `rx_depth` is
- * not 0, its share of that. If a device has one pool for all peers, each peer adds to a queue of
- * type
- * P as many as a new peer may send: `credit_init`, but at most the queue's num (0: the least that
- * the engine grants). */
+ * not 0, its share of that. For devices with one pool for all peers, it also sets how many buffers
+ * each peer adds to a queue of type P: as many as a new peer may send, `credit_init` (0: the least
+ * that the engine grants), but at most the queue's num. */
 void btl_ib_want_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth, uint32_t credit_init,
                          btl_ib_open_params_t *open);
 
-/* Writes, as "queue 2: init, limit; queue 3: ...", which numbers that the user wrote in `spec`,
- * which is valid and parsed as `table`, have no effect over this transport with these parameters.
+/* Writes, as "queue 2: init, limit; queue 3: ...", which numbers of the user's `spec` have no
+ * effect over this transport with these parameters. `spec` is valid, and `table` is what it means.
  * Returns how many there are. */
 uint32_t btl_ib_queues_without_effect(const char *spec, const btl_ib_queue_table_t *table,
                                       const btl_ib_transport_type_t *type,
@@ -92,7 +90,7 @@ uint32_t btl_ib_queues_without_effect(const char *spec, const btl_ib_queue_table
 typedef struct btl_ib_device_wishes {
     const btl_ib_params_t *params;
     uint32_t processes;               /* slots of the runtime; 0: not known */
-    btl_ib_kernel_t kernel;           /* of this host, some of whose faults are avoided */
+    btl_ib_kernel_t kernel;           /* of this host; some kernels' faults are avoided */
     btl_ib_queue_table_t user_queues; /* if params->queues_by_user */
     btl_ib_device_filter_t filter;
 } btl_ib_device_wishes_t;
@@ -123,13 +121,13 @@ void btl_ib_device_plan_avoid_faults(const btl_ib_device_wishes_t *wishes,
                                      const btl_ib_transport_type_t *type,
                                      btl_ib_device_plan_t *plan);
 
-/* Fills in *query, by which the table of known faults is asked about a device. It points into all
- * other arguments. */
+/* Fills in *query, with which the table of known faults is asked about a device. *query points into
+ * the other arguments, which must live as long. */
 void btl_ib_device_fault_query(const btl_ib_device_wishes_t *wishes, const btl_ib_device_t *device,
                                const btl_ib_facts_t *facts, btl_ib_fault_query_t *query);
 
-/* Fills in *open, for these queues (with as many buffers as they say, or each its share of
- * btl_ib_rx_depth) and parameters. Without `log`. */
+/* Fills in *open, except `log`, for these queues and parameters (buffers:
+ * btl_ib_want_buffers()). */
 void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_table_t *table,
                              btl_ib_open_params_t *open);
 

@@ -68,8 +68,8 @@ static bool is_known(const btl_ib_dotted_version_t *version)
 
 /* ---- the kernel of this host ---- */
 
-/* Takes the version that a text begins with if it continues the first two numbers of the one that
- * is known. */
+/* Takes the version that a text begins with, if its first two numbers are those of the version that
+ * is known already. */
 static void refine(btl_ib_dotted_version_t *version, const char *text)
 {
     btl_ib_dotted_version_t finer;
@@ -234,11 +234,11 @@ bool btl_ib_known_faults_name(const char *driver)
     return fault->bad != NULL;
 }
 
-/* The vendors that devices of software name. Soft-RoCE named none before Linux 5.11. */
+/* Vendor ids of devices of software. Soft-RoCE had none before Linux 5.11. */
 enum { VENDOR_RXE = 0xffffff, VENDOR_SIW = 0x626d74 };
 
-/* Returns the driver of a device. What the system shows for one of software is nothing, or the
- * driver of the card below. */
+/* Returns the driver of a device. For a device of software the system shows none, or that of the
+ * network card below. */
 static const char *driver_of(const btl_ib_fault_query_t *query)
 {
     const bool verbs = strcmp(query->transport, "verbs") == 0;

@@ -4,13 +4,12 @@
  */
 
 /*
- * A table of faults of kernels and firmware that harm ib. Each entry has a source. The table is
- * asked by the version of a kernel, and the driver and firmware of a device.
+ * A table of faults of kernels and firmware that harm ib. Each entry has a source. An entry is
+ * found by the version of a kernel, and by the driver and firmware of a device.
  *
  * A version proves little: distributions mend faults without changing the number, and bring faults
  * of later kernels into earlier ones. So no entry turns a device down. Faults are worked around
- * where
- * that is possible (btl_ib_known_faults_avoid()); others are reported.
+ * where that is possible (btl_ib_known_faults_avoid()); others are reported.
  */
 
 #ifndef BTL_IB_KNOWN_FAULTS_H
@@ -48,11 +47,10 @@ typedef struct btl_ib_kernel {
 
 /*
  * Finds out which version of Linux a kernel is. `release` and `build` come from uname(2),
- * `signature` is Ubuntu's /proc/version_signature; each may be "". In `release` of Debian and
- * Ubuntu
- * the third number is 0; the true one is elsewhere: in `build` of Debian ("Debian 6.1.106-3"), and
- * in the last word of Ubuntu's `signature` ("Ubuntu 6.8.0-45.45-generic 6.8.12"). That version is
- * used if its first two numbers are those of the release.
+ * `signature` is Ubuntu's /proc/version_signature; each may be "". Debian's and Ubuntu's `release`
+ * has 0 for the third number. The true version is in Debian's `build` ("Debian 6.1.106-3"), or is
+ * the last word of Ubuntu's `signature` ("Ubuntu 6.8.0-45.45-generic 6.8.12"); it is used if its
+ * first two numbers are those of `release`.
  */
 void btl_ib_kernel_of(const char *release, const char *build, const char *signature,
                       btl_ib_kernel_t *kernel);
@@ -113,9 +111,9 @@ typedef struct btl_ib_fault_query {
 const btl_ib_known_fault_t *btl_ib_known_fault_next(const btl_ib_fault_query_t *query,
                                                     const btl_ib_known_fault_t *previous);
 
-/* Writes the version, of kernel or firmware, because of which a fault applies to a device: "Linux
- * 7.0.2-6-pve" or "firmware 4.7.0 (ib_mthca)". For distributions whose kernels keep their number
- * while drivers change, adds that the number may mislead. */
+/* Writes the version of the kernel or firmware that has the fault: "Linux 7.0.2-6-pve" or "firmware
+ * 4.7.0 (ib_mthca)". For distributions whose kernels keep their number while drivers change, adds
+ * that the number may mislead. */
 void btl_ib_known_fault_version(const btl_ib_known_fault_t *fault,
                                 const btl_ib_fault_query_t *query, char *out, size_t len);
 

@@ -14,7 +14,7 @@
 typedef struct choosing {
     const btl_ib_candidate_t *candidates;
     const btl_ib_locality_rule_t *rule;
-    btl_ib_locality_choice_t *choices; /* of which candidate i has place i, until they are sorted */
+    btl_ib_locality_choice_t *choices; /* choices[i] is about candidate i, until they are sorted */
     uint32_t count;
 } choosing_t;
 
@@ -44,7 +44,7 @@ static void leave_out_farther(choosing_t *all)
     }
 }
 
-/* True if it is one of those that the limit is for, whether it keeps to it or not. */
+/* True if a device counts for the limit, within it or over it: it is not FARTHER. */
 static bool competes(const choosing_t *all, uint32_t i)
 {
     return all->choices[i].verdict != BTL_IB_LOCALITY_FARTHER;
@@ -56,9 +56,9 @@ static bool are_alike(const choosing_t *all, uint32_t a, uint32_t b)
            && all->candidates[a].bandwidth == all->candidates[b].bandwidth;
 }
 
-/* Returns the place of a device among those that are alike, where this process begins at one of its
- * own. Runtimes number processes through a socket, or by turns through all: plain numbers would
- * give all of a socket the same of two devices in the second case. */
+/* Returns the place of a device among those that are alike. Each process of a host begins to count
+ * at another one. Runtimes number processes socket by socket, or by turns over the sockets: in the
+ * second case plain numbers would give all processes of a socket the same one of two devices. */
 static uint32_t turn_among_alike(const choosing_t *all, uint32_t device)
 {
     const uint32_t position = all->rule->position;
@@ -89,7 +89,7 @@ static bool comes_first(const choosing_t *all, uint32_t a, uint32_t b)
     return turn_among_alike(all, a) < turn_among_alike(all, b);
 }
 
-/* Returns how many of its network are taken before it. */
+/* Returns how many devices of the same network are taken before a device. */
 static uint32_t turn_of(const choosing_t *all, uint32_t device)
 {
     uint32_t turn = 0;
@@ -101,8 +101,8 @@ static uint32_t turn_of(const choosing_t *all, uint32_t device)
     return turn;
 }
 
-/* Returns how many are taken before it: the first of each network, in the order in which networks
- * were found, then the second of each, ... */
+/* Returns how many devices are taken before a device: the first ones of all networks, in the order
+ * in which networks were found, come before all second ones, and so on. */
 static uint32_t place_of(const choosing_t *all, uint32_t device)
 {
     const uint32_t turn = turn_of(all, device);
@@ -131,7 +131,7 @@ static void leave_out_over_max(choosing_t *all)
     }
 }
 
-/* Sorts those that are used first, and the nearest first; else as they were. */
+/* Sorts used devices before others, and near before far; equal ones stay in order. */
 static void sort_choices(choosing_t *all)
 {
     for (uint32_t i = 1; i < all->count; ++i) {
@@ -261,8 +261,8 @@ static bool has_devices(hwloc_topology_t tree)
     return object != NULL;
 }
 
-/* True if all is there and known. Another version of hwloc may have made it. Where processors are
- * left out, devices that are near to those seem to be near to all. */
+/* True if a topology can be used: this version of hwloc made it, and nothing is left out. (If it
+ * lacked processors, a device that is near to those would seem near to all.) */
 static bool is_complete(hwloc_topology_t tree)
 {
     return hwloc_topology_abi_check(tree) == 0
@@ -332,7 +332,8 @@ static bool name_fits(const char *name, const char *object)
     return strncmp(name, object, len) == 0 && memchr(":-", name[len], sizeof(":-")) != NULL;
 }
 
-/* Returns the object of a device. Of those whose names fit ("rdma0" and "rdma0-1") the longest. */
+/* Returns the object of a device. If several names fit ("rdma0" and "rdma0-1"), the longest
+ * counts. */
 static hwloc_obj_t find_object(hwloc_topology_t tree, const char *name)
 {
     hwloc_obj_t found = NULL;
@@ -347,7 +348,7 @@ static hwloc_obj_t find_object(hwloc_topology_t tree, const char *name)
     return found;
 }
 
-/* Returns the shortest way between the nodes of two sets. */
+/* Returns the shortest distance between a node of one set and a node of the other. */
 static uint32_t shortest_way(hwloc_topology_t tree, hwloc_const_nodeset_t from,
                              hwloc_const_nodeset_t to)
 {

@@ -4,13 +4,13 @@
  */
 
 /*
- * Chooses which of several devices a process uses, by how far they are from its processors
- * (btl_ib_locality), and how many (btl_ib_max_btls). No OPAL in here, so that it can be tested by
- * itself.
+ * Chooses which of several devices a process uses: by their distance from its processors
+ * (btl_ib_locality), and at most so many (btl_ib_max_btls). No OPAL in here, so that it can be
+ * tested by itself.
  *
  * Processes that talk to each other must have a network in common, and each chooses before it knows
- * of any other. So devices compete only with others on their network, and a limit is distributed
- * over the networks in turn.
+ * of any other. So a device competes only with others on its network, and a limit takes devices
+ * from the networks in turn.
  */
 
 #ifndef BTL_IB_LOCALITY_H
@@ -46,9 +46,8 @@ typedef struct btl_ib_locality_choice {
 
 /*
  * Chooses among `count` candidates. `choices` gets each once: first those that are used, in order
- * of
- * use, then the others, in the order in which they would be tried. If a limit leaves only some of
- * several equal devices, processes of a host take different ones. Returns how many are used: at
+ * of use, then the others, in the order in which they would be tried. If a limit leaves only some
+ * of several equal devices, processes of a host take different ones. Returns how many are used: at
  * least one, if there is any.
  */
 uint32_t btl_ib_locality_choose(const btl_ib_candidate_t *candidates, uint32_t count,
@@ -62,8 +61,8 @@ uint32_t btl_ib_locality_choose(const btl_ib_candidate_t *candidates, uint32_t c
  * Nothing is known if the component was built without hwloc.
  */
 
-/* The distance of a NUMA node of another processor if the machine does not tell it: the usual value
- * of firmware, which has 10 for a node's own memory (ACPI, SLIT). */
+/* The distance of another processor's NUMA node, if the machine does not tell it: what firmware
+ * usually says, with 10 for a node's own memory (ACPI, SLIT). */
 #define BTL_IB_DISTANCE_REMOTE 20
 
 /* All zero: nothing is known. */
@@ -81,8 +80,8 @@ typedef struct btl_ib_device_place {
 
 /*
  * Opens the topology. `shared`: one that another library has loaded, and keeps (hwloc_topology_t;
- * NULL: none). It is used if it has devices, and all processors, even those that this process may
- * not use, without which nothing would be far. Otherwise loads one, which takes some milliseconds.
+ * NULL: none). It is used if it has devices, and all processors: without those that this process
+ * may not use, every device would seem near. Otherwise loads one, which takes some milliseconds.
  * Returns NULL; or a literal that says why there is no topology.
  */
 const char *btl_ib_topology_open(btl_ib_topology_t *topology, void *shared);

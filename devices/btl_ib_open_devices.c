@@ -84,7 +84,7 @@ static uint32_t max_of(const btl_ib_params_t *params)
     return params->max_btls != 0 ? (uint32_t) params->max_btls : BTL_IB_FIRST_RAILS_MAX;
 }
 
-/* Says what becomes of a device, and why. */
+/* Logs what becomes of a device, and why. */
 static void tell_choice(const btl_ib_near_devices_t *near, const found_t *found,
                         const btl_ib_locality_choice_t *choice)
 {
@@ -120,12 +120,12 @@ static void tell_choice(const btl_ib_near_devices_t *near, const found_t *found,
                                      : "not used",
                    where, reason[0] == '\0' ? "" : ": ", reason);
     if (reason[0] != '\0' && !stands_by) {
-        btl_ib_rejected_devices_add(near->rejected, one->device.transport, one->device.name,
-                                    reason);
+        btl_ib_turned_down_devices_add(near->turned_down, one->device.transport, one->device.name,
+                                       reason);
     }
 }
 
-/* Chooses, with room for all that it takes. */
+/* Does the work of near_devices_choose(), with arrays of `count` for it. */
 static int choose_near(btl_ib_near_devices_t *near, btl_ib_device_t *list, uint32_t count,
                        found_t *found, btl_ib_candidate_t *candidates,
                        btl_ib_locality_choice_t *choices)
@@ -135,7 +135,7 @@ static int choose_near(btl_ib_near_devices_t *near, btl_ib_device_t *list, uint3
         .ranked = strcmp(params->locality, "ignore") != 0,
         .near_only = strcmp(params->locality, "near") == 0,
         .max = max_of(params),
-        /* 65535: the runtime does not say, and any number will do */
+        /* 65535 if the runtime does not say: any number will do. */
         .position = (uint32_t) opal_process_info.my_local_rank,
     };
     uint32_t used;
@@ -156,8 +156,8 @@ static int choose_near(btl_ib_near_devices_t *near, btl_ib_device_t *list, uint3
     return (int) used;
 }
 
-/* Puts those of `list` that are to be used to its front, in order, and the others behind them, as
- * btl_ib_locality and btl_ib_max_btls say. Returns how many are used. */
+/* Sorts `list` as btl_ib_locality and btl_ib_max_btls say: the devices to be used, in order, then
+ * the others. Returns how many are to be used. */
 static int near_devices_choose(btl_ib_near_devices_t *near, btl_ib_device_t *list, int count)
 {
     const size_t size = count > 0 ? (size_t) count : 1;
@@ -177,7 +177,7 @@ static int near_devices_choose(btl_ib_near_devices_t *near, btl_ib_device_t *lis
 /* ---- what is said of devices ---- */
 
 /* Bytes for so many lines with a name and a reason of full length. */
-#define LIST_SIZE (BTL_IB_REJECTED_MAX * sizeof(btl_ib_rejected_device_t) + 64)
+#define LIST_SIZE (BTL_IB_TURNED_DOWN_MAX * sizeof(btl_ib_turned_down_device_t) + 64)
 
 static bool is_set(const char *value)
 {
@@ -217,7 +217,7 @@ bool btl_ib_library_text(size_t number, bool load, char *out, size_t size)
     return true;
 }
 
-/* True if a provider of libfabric was asked for, which only transport ofi has. */
+/* True if the user asked for a provider of libfabric, which only transport ofi has. */
 static bool named_provider(const btl_ib_params_t *params)
 {
     return is_set(params->ofi_provider);
@@ -239,7 +239,7 @@ static const char *advice_on_verbs(void)
 
 /* Returns what to do where there is no device. */
 static const char *no_device_advice(const btl_ib_params_t *params,
-                                    const btl_ib_rejected_devices_t *failed)
+                                    const btl_ib_turned_down_devices_t *failed)
 {
     const bool any = btl_ib_any_transport(params);
 
@@ -263,21 +263,21 @@ static const char *no_device_advice(const btl_ib_params_t *params,
            "ip address).";
 }
 
-/* Reports that there is no device: which were `rejected`, and which of those could not be opened.
- * Only users that asked for ib are told. */
+/* Reports that there is no device, with the reasons. `failed`: those of `turned_down` that could
+ * not be opened. Only users that asked for ib are told. */
 static void report_no_device(const btl_ib_open_request_t *request,
-                             const btl_ib_rejected_devices_t *rejected,
-                             const btl_ib_rejected_devices_t *failed)
+                             const btl_ib_turned_down_devices_t *turned_down,
+                             const btl_ib_turned_down_devices_t *failed)
 {
     const btl_ib_params_t *params = request->params;
     char *list = malloc(LIST_SIZE);
 
     BTL_IB_VERBOSE(1, "no device fits: not used");
-    /* btl_ib_auto only allows ib: then nobody asked for it, unless for a transport or a device. */
+    /* btl_ib_auto only allows ib. A user asked for it who named ib, a device or a transport. */
     if (list != NULL
         && (request->named || is_set(params->if_include) || !btl_ib_any_transport(params)
             || named_provider(params))) {
-        btl_ib_rejected_devices_format(rejected, list, LIST_SIZE);
+        btl_ib_turned_down_devices_format(turned_down, list, LIST_SIZE);
         BTL_IB_SHOW_HELP("nothing left", opal_process_info.nodename, shown(params->transport),
                          shown(params->if_include), shown(params->if_exclude),
                          shown(params->ofi_provider), list, no_device_advice(params, failed));
@@ -285,13 +285,13 @@ static void report_no_device(const btl_ib_open_request_t *request,
     free(list);
 }
 
-/* Reports that `count` devices are used; but some could not be opened, or entries of
- * btl_ib_if_include match nothing. */
+/* Reports, though `count` devices are used, those that could not be opened, and entries of
+ * btl_ib_if_include that match nothing. */
 static void report_unused(const btl_ib_open_request_t *request,
                           const btl_ib_opened_device_t *opened, uint32_t count,
                           const btl_ib_device_list_t *include,
-                          const btl_ib_rejected_devices_t *rejected,
-                          const btl_ib_rejected_devices_t *failed)
+                          const btl_ib_turned_down_devices_t *turned_down,
+                          const btl_ib_turned_down_devices_t *failed)
 {
     char *list = malloc(LIST_SIZE);
     char used[512] = "";
@@ -306,10 +306,10 @@ static void report_unused(const btl_ib_open_request_t *request,
                  opened[i].transport->name);
     }
     if (failed->count > 0) {
-        btl_ib_rejected_devices_format(failed, list, LIST_SIZE);
+        btl_ib_turned_down_devices_format(failed, list, LIST_SIZE);
         BTL_IB_SHOW_HELP("passed over", opal_process_info.nodename, used, list);
     }
-    btl_ib_rejected_devices_format(rejected, list, LIST_SIZE);
+    btl_ib_turned_down_devices_format(turned_down, list, LIST_SIZE);
     for (uint32_t i = 0; i < include->count; ++i) {
         if (!include->entry[i].matched) {
             BTL_IB_SHOW_HELP("include without effect", opal_process_info.nodename,
@@ -328,7 +328,7 @@ static void report_ports_taken(const btl_ib_params_t *params, const btl_ib_devic
     const unsigned ranks = btl_ib_ompi_local_processes();
     const unsigned last = (unsigned) params->port_min + (unsigned) params->port_range - 1;
 
-    /* Not only by the first process of the host: it may be the one that found a port. */
+    /* Each process tells: the first one of the host may be the one that found a port. */
     btl_ib_show_help("ports taken", opal_process_info.nodename, device->transport, device->name,
                      (unsigned) params->port_min, last < UINT16_MAX ? last : UINT16_MAX,
                      strerror(error), needed, ranks, ranks * needed);
@@ -336,7 +336,7 @@ static void report_ports_taken(const btl_ib_params_t *params, const btl_ib_devic
 
 /* ---- opening ---- */
 
-/* Mbit/s of a device that does not say. */
+/* Mbit/s of a device that does not tell its bandwidth. */
 #define BANDWIDTH_UNKNOWN 1000
 
 /* Data that all steps share: too large for a stack, which may have 64 KiB (ulimit -s). */
@@ -353,10 +353,10 @@ typedef struct search {
     bool told_clamped;
     bool told_without_effect;
     bool told_limit;
-    uint32_t told_faults;                /* bits: entries of the table of known faults */
-    bool ports_taken;                    /* of those that may be used: nothing else is tried */
-    btl_ib_rejected_devices_t *rejected; /* the request's */
-    btl_ib_rejected_devices_t failed;    /* those that could not be opened */
+    uint32_t told_faults; /* bits: entries of the table of known faults */
+    bool ports_taken;     /* of those that may be used: nothing else is tried */
+    btl_ib_turned_down_devices_t *turned_down; /* the request's */
+    btl_ib_turned_down_devices_t failed;       /* those that could not be opened */
 } search_t;
 
 /* Turns down a device that was found, but cannot be used. */
@@ -370,20 +370,20 @@ turn_down(search_t *search, const btl_ib_device_t *device, const char *format, .
     vsnprintf(reason, sizeof(reason), format, args);
     va_end(args);
     BTL_IB_VERBOSE(1, "device %s turned down: %s", device->name, reason);
-    btl_ib_rejected_devices_add(search->rejected, device->transport, device->name, reason);
+    btl_ib_turned_down_devices_add(search->turned_down, device->transport, device->name, reason);
 }
 
 /* ---- one device ---- */
 
-/* Notes that a device that ought to work does not; `refused`: the system call that failed, or
- * NULL. */
+/* Notes that a device that ought to work cannot be opened. `refused`: the system call that failed,
+ * or NULL. */
 static void open_failed(search_t *search, const btl_ib_device_t *device, const char *wire,
                         const char *refused, int error)
 {
     char reason[128];
 
-    /* A range of ports is for a firewall: what lies outside of it would only fail later. So that
-     * there is no port is an error, not a reason to use something else. */
+    /* A range of ports is for a firewall: a port outside of it would only fail later. So if no port
+     * of the range is left, that is an error, no reason to use another device. */
     if (search->params->port_min != 0 && device->rank == BTL_IB_RANK_FIRST
         && (error == EADDRINUSE || (error == EACCES && device->plain))) {
         search->ports_taken = true;
@@ -393,13 +393,13 @@ static void open_failed(search_t *search, const btl_ib_device_t *device, const c
     snprintf(reason, sizeof(reason), "%s%s%s%s%s", wire != NULL ? wire : "",
              wire != NULL ? ": " : "", refused != NULL ? refused : "", refused != NULL ? ": " : "",
              strerror(error));
-    if (device->rank == BTL_IB_RANK_FIRST) { /* else nobody may ever need it */
-        btl_ib_rejected_devices_add(&search->failed, device->transport, device->name, reason);
+    if (device->rank == BTL_IB_RANK_FIRST) { /* one that stands by may never be needed */
+        btl_ib_turned_down_devices_add(&search->failed, device->transport, device->name, reason);
     }
     turn_down(search, device, "it could not be opened: %s", reason);
 }
 
-/* Reports, by one process of the job, what its system should be set to. */
+/* Logs to what a limit of the system should be set, and reports it once, by rank 0. */
 static void report_system_limit(search_t *search, const btl_ib_transport_t *transport)
 {
     const btl_ib_limit_t *limit = &transport->limit;
@@ -440,7 +440,7 @@ static bool is_opened(const search_t *search, const btl_ib_device_t *device)
     return found;
 }
 
-/* Reports once, by rank 0, that queues of the user's do not fit. */
+/* Reports once, by rank 0, that the user's queues do not fit the device. */
 static void report_clamped(search_t *search, const btl_ib_device_t *device,
                            const btl_ib_device_plan_t *plan)
 {
@@ -471,8 +471,9 @@ static void report_without_effect(search_t *search, const btl_ib_transport_type_
     }
 }
 
-/* Fits the queues of a device about to be opened into so many `bytes`. Where that changes anything,
- * or nothing fits, it is told of `name` (NULL: it was told of another rail of the device). */
+/* Fits the queues of a device that is about to be opened into `bytes`. Prints it if that changes
+ * the queues, or none fit; `name`: the device; NULL: do not print, as it was for another rail of
+ * the device. */
 static void apply_memory_max(const btl_ib_process_sizes_t *sizes,
                              const btl_ib_transport_type_t *type, const char *name, uint32_t peers,
                              uint64_t bytes, btl_ib_device_plan_t *plan)
@@ -544,8 +545,8 @@ static void tell_facts(const btl_ib_transport_type_t *type, const btl_ib_device_
                    opal_process_info.nodename, text, below);
 }
 
-/* Gets the facts of a device that the table of known faults may ask for. Of a network interface it
- * takes sockets to ask for more than its driver, so that has to be in the table. */
+/* Gets the facts of a device that the table of known faults may need. Facts of a network interface
+ * beyond its driver take sockets, so they are asked for only if the table names the driver. */
 static void get_facts_of_faults(const btl_ib_transport_type_t *type, const btl_ib_device_t *device,
                                 btl_ib_facts_t *facts)
 {
@@ -558,8 +559,8 @@ static void get_facts_of_faults(const btl_ib_transport_type_t *type, const btl_i
     }
 }
 
-/* Reports known faults of the kernel, or of the device's firmware: all in the log, and once in a
- * help text, by rank 0, what costs something and is not the user's wish. */
+/* Reports known faults of the kernel, or of the device's firmware: logs all, and shows a help text,
+ * once, by rank 0, for those that cost something and are not the user's wish. */
 static void report_known_faults(search_t *search, const btl_ib_transport_type_t *type,
                                 const btl_ib_device_t *device)
 {
@@ -675,9 +676,9 @@ static void report_memory(const search_t *search, const btl_ib_transport_type_t 
 
 /* ---- which ones ---- */
 
-/* Opens each of these devices, then once more those that could be, as often as there are to be
- * rails over each port: a second rail of one device comes after the first of all others, so that
- * peers with fewer for each are joined port by port. */
+/* Opens `count` devices, and then again those that could be opened, until each has qps_per_port
+ * rails. The first rails of all devices come before all second ones, so that a peer with fewer
+ * rails of each port is joined port by port. */
 static void open_all(search_t *search, const btl_ib_transport_type_t *type,
                      const btl_ib_device_t *list, int count)
 {
@@ -706,8 +707,8 @@ static void open_all(search_t *search, const btl_ib_transport_type_t *type,
     }
 }
 
-/* True if a device may stand by: each one, unless devices are counted; else it must be another
- * address of an interface that has a rail. */
+/* True if a device may stand by: any device does unless btl_ib_max_btls is set; then it has to be
+ * another address of an interface that has a rail. */
 static bool may_stand_by(const search_t *search, const btl_ib_device_t *device)
 {
     bool found = device->rank != BTL_IB_RANK_FIRST && search->params->max_btls == 0;
@@ -718,7 +719,7 @@ static bool may_stand_by(const search_t *search, const btl_ib_device_t *device)
     return found;
 }
 
-/* Opens devices that stand by: each once, as long as there are places. */
+/* Opens devices that stand by: each once, as long as there are less than BTL_IB_RAILS_MAX rails. */
 static void open_standby(search_t *search, const btl_ib_transport_type_t *type,
                          btl_ib_device_t *list, int count)
 {
@@ -744,14 +745,14 @@ static void open_standby(search_t *search, const btl_ib_transport_type_t *type,
     }
 }
 
-/* True if there is nothing yet, and more may be tried. */
+/* True if no device was opened yet, and others may be tried. */
 static bool goes_on(const search_t *search)
 {
     return search->count == 0 && !search->ports_taken;
 }
 
-/* Opens the devices of one type of transport that are wanted: if none of the near ones can be,
- * others. */
+/* Opens the wanted devices of one type of transport: the near ones; if none of these can be opened,
+ * others; and those that stand by. */
 static void open_type(search_t *search, const btl_ib_transport_type_t *type)
 {
     const btl_ib_params_t *params = search->params;
@@ -769,13 +770,13 @@ static void open_type(search_t *search, const btl_ib_transport_type_t *type)
 
     if (count < 0) {
         BTL_IB_VERBOSE(1, "transport %s turned down: %s", type->name, strerror(-count));
-        btl_ib_rejected_devices_add(search->rejected, type->name, NULL, strerror(-count));
-        btl_ib_rejected_devices_add(&search->failed, type->name, NULL, strerror(-count));
+        btl_ib_turned_down_devices_add(search->turned_down, type->name, NULL, strerror(-count));
+        btl_ib_turned_down_devices_add(&search->failed, type->name, NULL, strerror(-count));
         return;
     }
     if (count == 0 && named_provider(params) && strcmp("ofi", type->name) != 0) {
-        btl_ib_rejected_devices_add(search->rejected, type->name, NULL,
-                                    "btl_ib_ofi_provider is set, which only transport ofi has");
+        btl_ib_turned_down_devices_add(search->turned_down, type->name, NULL,
+                                       "btl_ib_ofi_provider is set, which only transport ofi has");
     }
     btl_ib_links_mark_host_only(list, count, &wanted.log);
     selected = btl_ib_devices_select(list, count, &search->wishes.filter, &wanted.log);
@@ -791,8 +792,8 @@ static void open_type(search_t *search, const btl_ib_transport_type_t *type)
     if (goes_on(search)) {
         open_all(search, type, list + near, first - near);
     } else if (near == BTL_IB_FIRST_RAILS_MAX) {
-        /* Devices beyond the most that are used from the beginning stand by, unless that is the
-         * user's limit: perhaps only they lead to some peer. */
+        /* Devices beyond the first 16 stand by, unless the user set a limit: perhaps only they lead
+         * to some peer. */
         for (int i = near; i < first && params->max_btls == 0; ++i) {
             list[i].rank = BTL_IB_RANK_ADDRESS;
         }
@@ -824,21 +825,20 @@ static void open_wires(search_t *search, const char *name)
     search->sized = 0;
 }
 
-/* Turns libfabric down. What goes through the kernel's network stack goes by udp, or not at all: by
- * libfabric it would reach no peer that uses udp, so that transport is turned down. A user that
- * names a provider of libfabric's has it. */
+/* Turns libfabric down for devices of the kernel's network stack, unless the user names a provider:
+ * libfabric would reach no peer that uses udp. Returns whether it did. */
 static bool turn_down_second_best(search_t *search, const btl_ib_transport_type_t *type)
 {
     if (search->wishes.filter.rdma_only || strcmp("ofi", type->name) != 0
         || named_provider(search->params)) {
         return false;
     }
-    btl_ib_rejected_devices_add(search->rejected, type->name, NULL,
-                                "it does not reach peers that use udp (btl_ib_transport ofi)");
+    btl_ib_turned_down_devices_add(search->turned_down, type->name, NULL,
+                                   "it does not reach peers that use udp (btl_ib_transport ofi)");
     return true;
 }
 
-/* Opens transports of that name (NULL: any) until one has something to open. */
+/* Tries the transports of that name (NULL: any) until a device is opened. */
 static void open_types(search_t *search, const char *name)
 {
     const char *last = "";
@@ -860,25 +860,25 @@ static void open_types(search_t *search, const char *name)
     }
 }
 
-/* Opens the first transport that has something to open: RDMA devices before others. */
+/* Tries all transports until a device is opened: first RDMA devices, then others. */
 static void open_any(search_t *search)
 {
     for (int pass = btl_ib_rdma_active() ? 0 : 1; pass < 2; ++pass) {
         search->wishes.filter.rdma_only = pass == 0;
         if (goes_on(search)) {
-            /* the second pass looks again at what the first rejected */
-            btl_ib_rejected_devices_clear(search->rejected);
+            /* the second pass looks again at what the first one turned down */
+            btl_ib_turned_down_devices_clear(search->turned_down);
             open_types(search, NULL);
         }
     }
 }
 
-/* Opens the devices that there are, and tells of the rest. */
+/* Opens the devices that the user wants, and reports what was not used. */
 static void open_wanted(search_t *search)
 {
     const btl_ib_open_request_t *request = search->request;
 
-    btl_ib_log_collect(request->log, search->rejected);
+    btl_ib_log_collect(request->log, search->turned_down);
     if (btl_ib_any_transport(search->params)) {
         open_any(search);
     } else {
@@ -888,10 +888,10 @@ static void open_wanted(search_t *search)
     if (search->ports_taken) {
         search->count = 0;
     } else if (search->count == 0) {
-        report_no_device(request, search->rejected, &search->failed);
+        report_no_device(request, search->turned_down, &search->failed);
     } else {
         report_unused(request, search->opened, search->count, &search->wishes.filter.include,
-                      search->rejected, &search->failed);
+                      search->turned_down, &search->failed);
     }
 }
 
@@ -908,9 +908,9 @@ uint32_t btl_ib_open_devices(const btl_ib_open_request_t *request,
     search->request = request;
     search->params = request->params;
     search->opened = opened;
-    search->rejected = request->rejected;
-    btl_ib_rejected_devices_clear(search->rejected);
-    btl_ib_near_devices_init(&search->near, request->params, request->rejected);
+    search->turned_down = request->turned_down;
+    btl_ib_turned_down_devices_clear(search->turned_down);
+    btl_ib_near_devices_init(&search->near, request->params, request->turned_down);
     if (btl_ib_device_wishes_read(&search->wishes, request->params, request->processes,
                                   request->rank)) {
         open_wanted(search);

@@ -18,22 +18,22 @@
 
 /* ---- near devices ---- */
 
-/* At most this many devices have a rail from the beginning. Further rails are for other addresses
- * of theirs, which stand by. */
+/* At most this many devices have a rail that is used from the beginning. Further rails stand by:
+ * other addresses of these devices, or devices beyond them. */
 #define BTL_IB_FIRST_RAILS_MAX 16
 
 typedef struct btl_ib_near_devices {
     const btl_ib_params_t *params;
-    btl_ib_rejected_devices_t *rejected; /* gets devices that are not used */
+    btl_ib_turned_down_devices_t *turned_down; /* gets devices that are not used */
     btl_ib_topology_t topology;
-    bool looked; /* the topology was looked for, when it was first needed */
+    bool looked; /* the topology was opened, which is done when it is first needed */
 } btl_ib_near_devices_t;
 
 static inline void btl_ib_near_devices_init(btl_ib_near_devices_t *near,
                                             const btl_ib_params_t *params,
-                                            btl_ib_rejected_devices_t *rejected)
+                                            btl_ib_turned_down_devices_t *turned_down)
 {
-    *near = (btl_ib_near_devices_t){.params = params, .rejected = rejected};
+    *near = (btl_ib_near_devices_t){.params = params, .turned_down = turned_down};
 }
 
 static inline void btl_ib_near_devices_fini(btl_ib_near_devices_t *near)
@@ -58,8 +58,8 @@ typedef struct btl_ib_open_request {
     uint64_t memory_max; /* bytes of this process that devices may take together; 0: no limit */
     btl_ib_engine_t *engine;
     btl_ib_log_state_t *log;
-    btl_ib_rejected_devices_t *rejected; /* gets devices that are turned down */
-    uint32_t *left_aside; /* counts devices without a rail, as all are in use, from 0; or NULL */
+    btl_ib_turned_down_devices_t *turned_down; /* gets devices that are turned down */
+    uint32_t *left_aside; /* counts, from 0, devices for which no rail was left; or NULL */
 } btl_ib_open_request_t;
 
 /* A device that became a rail. Its index in the array is the number of the rail. */
@@ -74,9 +74,8 @@ typedef struct btl_ib_opened_device {
 /* ---- opening ---- */
 
 /*
- * Opens the devices that are wanted, and adds them to the engine as rails. Returns how many.
- * Returns
- * 0, after help texts or verbose output said why, if there is none, or a parameter is wrong; rails
+ * Opens the devices that the user wants, and adds them to the engine as rails. Returns how many; 0
+ * if there is none, or a parameter is wrong, after help texts or verbose output said why. Rails
  * that were added until then end with the engine.
  */
 uint32_t btl_ib_open_devices(const btl_ib_open_request_t *request,

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* True if the IP addresses of two rails are in one subnet. Rails without any count as such. */
+/* True if the IP addresses of two rails are in one subnet, or neither rail has an address. */
 static bool same_subnet(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b)
 {
     const unsigned bits = a->prefix_bits < b->prefix_bits ? a->prefix_bits : b->prefix_bits;
@@ -35,9 +35,10 @@ static shared_t what_is_shared(const btl_ib_modex_t *ours, const btl_ib_modex_t 
     };
 }
 
-/* True if one reaches the other. Equal addresses on different hosts are those of networks within
- * each: what is sent there reaches the sender's own host. An InfiniBand port has one name in the
- * world, and in all containers of its machine. */
+/* True if one rail reaches the other, as far as addresses tell. Equal addresses on different hosts
+ * belong to networks within each host: what is sent there reaches the sender's own host. An
+ * InfiniBand port's address is unique in the world, and the same in all containers of its
+ * machine. */
 static bool reaches_peer(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b,
                          const shared_t *shared)
 {
@@ -51,7 +52,7 @@ static bool reaches_peer(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t
            || (shared->machine && strcmp(a->transport, "verbs") == 0);
 }
 
-/* True of a link-local address of IPv6, which is heard by no other one. */
+/* True for a link-local address of IPv6, which only link-local addresses can reach. */
 static bool is_link_local(const btl_ib_modex_rail_t *rail)
 {
     return rail->family == 6 && rail->ip[0] == 0xfe && (rail->ip[1] & 0xc0) == 0x80;
@@ -92,8 +93,8 @@ typedef struct pair {
     const btl_ib_modex_rail_t *theirs;
 } pair_t;
 
-/* True if a pair that has to be routed is more promising than another. `ours_first`: false on the
- * other side, so that both find the same. */
+/* True if a pair that has to be routed is more promising than another. `ours_first` is true on one
+ * of the two sides only, so that both find the same. */
 static bool is_better(const pair_t *a, const pair_t *b, bool ours_first)
 {
     const unsigned ranks = (unsigned) a->ours->rank + a->theirs->rank;
@@ -118,10 +119,10 @@ static bool is_better(const pair_t *a, const pair_t *b, bool ours_first)
 
 /* A pass over the rails, and which pairs it joins. */
 typedef struct pass {
-    uint8_t rank;     /* rails up to that */
-    bool same_subnet; /* of one subnet only */
-    bool in_order;    /* of the rails; else the best first */
-    bool single;      /* one pair at most: they may be addresses of one interface */
+    uint8_t rank;     /* joins rails with at most this btl_ib_rank_t */
+    bool same_subnet; /* joins rails of one subnet only */
+    bool in_order;    /* in the order of the rails; else the most promising pair first */
+    bool single;      /* joins one pair at most: others may be addresses of the same interface */
 } pass_t;
 
 static const pass_t passes[] = {
@@ -201,7 +202,7 @@ void btl_ib_rails_match(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs
 
 /* ---- all that could be ---- */
 
-/* Inserts a pair where it belongs in a list that is sorted, of at most `max`. */
+/* Inserts a pair into a sorted list of at most `max`. */
 static uint32_t insert_pair(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs,
                             btl_ib_rail_pair_t *pairs, uint32_t count, uint32_t max,
                             btl_ib_rail_pair_t new)

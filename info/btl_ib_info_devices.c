@@ -27,11 +27,11 @@ typedef struct survey {
     const btl_ib_params_t *params;
     btl_ib_opened_device_t opened[BTL_IB_RAILS_MAX]; /* without their transports */
     uint32_t count;                                  /* of them */
-    btl_ib_rejected_devices_t rejected;              /* by the job */
+    btl_ib_turned_down_devices_t turned_down;        /* by the job */
     /* Results for one type of transport: what it could not list, and what was listed, but not
      * selected. */
-    btl_ib_rejected_devices_t unlisted;
-    btl_ib_rejected_devices_t unselected;
+    btl_ib_turned_down_devices_t unlisted;
+    btl_ib_turned_down_devices_t unselected;
     btl_ib_log_state_t log;
     btl_ib_device_wishes_t wishes;
     btl_ib_near_devices_t near;
@@ -65,7 +65,7 @@ static void open_as_a_job(survey_t *survey, const btl_ib_process_sizes_t *sizes,
         .peers = processes > 0 ? processes - 1 : 0,
         .sizes = sizes,
         .log = &survey->log,
-        .rejected = &survey->rejected,
+        .turned_down = &survey->turned_down,
     };
 
     btl_ib_engine_config_default(&config);
@@ -97,22 +97,22 @@ static uint32_t rail_of(const survey_t *survey, const btl_ib_device_t *device)
 
 /* Returns the reason for a device, of which the last one counts: other addresses of a device are
  * turned down when they are listed, before one that may be used is not chosen. */
-static const char *reason_in(const btl_ib_rejected_devices_t *rejected,
+static const char *reason_in(const btl_ib_turned_down_devices_t *turned_down,
                              const btl_ib_device_t *device, const char *wire)
 {
-    char name[sizeof(rejected->device[0].name)];
+    char name[sizeof(turned_down->device[0].name)];
     const char *found = NULL;
     char of_wire[16];
     char opened_wire[16];
 
-    btl_ib_rejected_devices_name(device->transport, device->name, name, sizeof(name));
+    btl_ib_turned_down_devices_name(device->transport, device->name, name, sizeof(name));
     snprintf(of_wire, sizeof(of_wire), "for %s ", wire != NULL ? wire : "");
     snprintf(opened_wire, sizeof(opened_wire), ": %s: ", wire != NULL ? wire : "");
-    for (uint32_t i = 0; i < rejected->count; ++i) {
-        const char *reason = rejected->device[i].reason;
+    for (uint32_t i = 0; i < turned_down->count; ++i) {
+        const char *reason = turned_down->device[i].reason;
 
         /* The wires of a transport have devices of the same names. */
-        if (strcmp(rejected->device[i].name, name) == 0
+        if (strcmp(turned_down->device[i].name, name) == 0
             && (wire == NULL || strstr(reason, opened_wire) != NULL
                 || strncmp(reason, of_wire, strlen(of_wire)) == 0)) {
             found = reason;
@@ -126,7 +126,7 @@ static void not_chosen(const survey_t *survey, const btl_ib_transport_type_t *ty
                        const btl_ib_device_t *device, char *out, size_t size)
 {
     const btl_ib_params_t *params = survey->params;
-    const char *reason = reason_in(&survey->rejected, device, type->wire);
+    const char *reason = reason_in(&survey->turned_down, device, type->wire);
 
     if (reason != NULL) {
         snprintf(out, size, "%s", reason);
@@ -298,11 +298,11 @@ static void print_unlisted(survey_t *survey, const btl_ib_transport_type_t *type
     const size_t len = strlen(type->name);
 
     for (uint32_t i = 0; i < survey->unlisted.count; ++i) {
-        const btl_ib_rejected_device_t *rejected = &survey->unlisted.device[i];
-        const char *name = rejected->name[len] == '/' ? rejected->name + len + 1 : "";
+        const btl_ib_turned_down_device_t *turned_down = &survey->unlisted.device[i];
+        const char *name = turned_down->name[len] == '/' ? turned_down->name + len + 1 : "";
 
-        begin_device(&survey->out, type, name, 0, rejected->reason, 0);
-        end_device(&survey->out, rejected->reason, 0);
+        begin_device(&survey->out, type, name, 0, turned_down->reason, 0);
+        end_device(&survey->out, turned_down->reason, 0);
     }
 }
 
@@ -320,12 +320,12 @@ static void survey_type(survey_t *survey, const btl_ib_transport_type_t *type)
     int selected;
     int count;
 
-    btl_ib_rejected_devices_clear(&survey->unlisted);
-    btl_ib_rejected_devices_clear(&survey->unselected);
+    btl_ib_turned_down_devices_clear(&survey->unlisted);
+    btl_ib_turned_down_devices_clear(&survey->unselected);
     btl_ib_log_collect(&survey->log, &survey->unlisted);
     count = type->devices(&wanted, &list);
     if (count < 0) {
-        btl_ib_rejected_devices_add(&survey->unlisted, type->name, NULL, strerror(-count));
+        btl_ib_turned_down_devices_add(&survey->unlisted, type->name, NULL, strerror(-count));
         count = 0;
     }
     btl_ib_log_collect(&survey->log, &survey->unselected);
@@ -391,7 +391,7 @@ uint32_t btl_ib_info_devices(bool parsable, const btl_ib_process_sizes_t *sizes,
     print_build(&survey->out);
     survey->params = sizes->params;
     btl_ib_log_init(&survey->log, &never, true);
-    btl_ib_near_devices_init(&survey->near, survey->params, &survey->rejected);
+    btl_ib_near_devices_init(&survey->near, survey->params, &survey->turned_down);
     open_as_a_job(survey, sizes, processes);
     /* Wrong parameters were told when devices were opened, or before. */
     if (btl_ib_device_wishes_read(&survey->wishes, survey->params, processes, UINT32_MAX)) {

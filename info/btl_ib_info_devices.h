@@ -15,9 +15,9 @@
 #include "btl_ib_info_output.h"
 
 /*
- * Prints what was built, and the devices. They are opened, and closed again, as a process of a job
- * of `processes` (0: any number) would do that names ib; help texts go to stderr. Returns how many
- * it would use.
+ * Prints what was built, and the devices. The devices are opened and closed again, as by a process
+ * that names ib, of a job of `processes` (0: any number); help texts go to stderr. Returns how many
+ * devices such a process would use.
  */
 uint32_t btl_ib_info_devices(bool parsable, const btl_ib_process_sizes_t *sizes,
                              uint32_t processes);

@@ -11,7 +11,7 @@
 #include "btl_ib_device_plan.h"
 #include "btl_ib_info_output.h"
 
-/* The command line of ib_info. What it means is in ib_info.txt, which --help prints. */
+/* The command line of ib_info. ib_info.txt, which --help prints, explains it. */
 
 #define BTL_IB_INFO_QUEUES_MAX 8
 
@@ -26,14 +26,14 @@ typedef struct btl_ib_info_args {
     uint64_t budget;       /* bytes of a process; 0: none was said */
 } btl_ib_info_args_t;
 
-/* True if it is asked what queues cost; else devices are. */
+/* True if the user asks what queues cost; else the user asks for devices. */
 static inline bool btl_ib_info_of_memory(const btl_ib_info_args_t *args)
 {
     return args->queue_count > 0 || args->budget > 0;
 }
 
-/* Prints the memory that queues take. Returns the exit status: 1 if queues are wrong or nothing
- * fits the budget, which is said on stderr. */
+/* Prints the memory that queues take. Returns the exit status: 1, after a line on stderr, if queues
+ * are wrong or none fit the budget. */
 int btl_ib_info_memory(const btl_ib_process_sizes_t *sizes, const btl_ib_info_args_t *args);
 
 #endif

@@ -13,16 +13,15 @@
 #include <stdint.h>
 
 /*
- * Facts stand one in a line: for people below the heading of their block, which leaves out what is
- * not known, or for grep and scripts, where each line begins with what it is about.
+ * One line has one fact: for people, below the heading of its block, without facts that are not
+ * known; or for grep and scripts, where each line begins with what it is about.
  *
- *   parsable: device udp eth0 mtu: 1500 bytes
- *   else:     udp eth0: rail 0
+ *   parsable: device udp eth0 mtu: 1500 bytes else: udp eth0: rail 0
  *               mtu        1500 bytes
  */
 typedef struct btl_ib_info_out {
     bool parsable;
-    bool after_facts;  /* for people: what was printed last are facts of a block */
+    bool after_facts;  /* for people: the last line was a fact of a block */
     uint32_t width;    /* of names, for people */
     char subject[640]; /* of the block; "": there is none */
 } btl_ib_info_out_t;

@@ -20,24 +20,24 @@
 
 /* ---- devices that were turned down ---- */
 
-void btl_ib_rejected_devices_add(btl_ib_rejected_devices_t *rejected, const char *transport,
-                                 const char *device, const char *reason)
+void btl_ib_turned_down_devices_add(btl_ib_turned_down_devices_t *turned_down,
+                                    const char *transport, const char *device, const char *reason)
 {
-    btl_ib_rejected_device_t entry;
+    btl_ib_turned_down_device_t entry;
 
-    btl_ib_rejected_devices_name(transport, device, entry.name, sizeof(entry.name));
+    btl_ib_turned_down_devices_name(transport, device, entry.name, sizeof(entry.name));
     snprintf(entry.reason, sizeof(entry.reason), "%s", reason);
-    for (uint32_t i = 0; i < rejected->count; ++i) {
-        if (strcmp(rejected->device[i].name, entry.name) == 0
-            && strcmp(rejected->device[i].reason, entry.reason) == 0) {
+    for (uint32_t i = 0; i < turned_down->count; ++i) {
+        if (strcmp(turned_down->device[i].name, entry.name) == 0
+            && strcmp(turned_down->device[i].reason, entry.reason) == 0) {
             return;
         }
     }
-    if (rejected->count == BTL_IB_REJECTED_MAX) {
-        ++rejected->more;
+    if (turned_down->count == BTL_IB_TURNED_DOWN_MAX) {
+        ++turned_down->more;
         return;
     }
-    rejected->device[rejected->count++] = entry;
+    turned_down->device[turned_down->count++] = entry;
 }
 
 /* Appends a line. Returns false if it does not fit: then `out` is as before. */
@@ -58,22 +58,22 @@ __attribute__((format(printf, 4, 5))) static bool add_line(char *out, size_t siz
     return true;
 }
 
-void btl_ib_rejected_devices_format(const btl_ib_rejected_devices_t *rejected, char *out,
-                                    size_t size)
+void btl_ib_turned_down_devices_format(const btl_ib_turned_down_devices_t *turned_down, char *out,
+                                       size_t size)
 {
     size_t len = 0;
     bool fits = true;
 
     out[0] = '\0';
-    if (rejected->count == 0) {
+    if (turned_down->count == 0) {
         (void) add_line(out, size, &len, "  (nothing)\n");
     }
-    for (uint32_t i = 0; i < rejected->count && fits; ++i) {
-        fits = add_line(out, size, &len, "  %s: %s\n", rejected->device[i].name,
-                        rejected->device[i].reason);
+    for (uint32_t i = 0; i < turned_down->count && fits; ++i) {
+        fits = add_line(out, size, &len, "  %s: %s\n", turned_down->device[i].name,
+                        turned_down->device[i].reason);
     }
-    if (fits && rejected->more > 0) {
-        (void) add_line(out, size, &len, "  and %" PRIu32 " more\n", rejected->more);
+    if (fits && turned_down->more > 0) {
+        (void) add_line(out, size, &len, "  and %" PRIu32 " more\n", turned_down->more);
     }
 }
 
@@ -237,8 +237,8 @@ static void log_turned_down(void *context, const char *transport, const char *de
 {
     const btl_ib_log_state_t *state = context;
 
-    if (state->rejected != NULL) {
-        btl_ib_rejected_devices_add(state->rejected, transport, device, reason);
+    if (state->turned_down != NULL) {
+        btl_ib_turned_down_devices_add(state->turned_down, transport, device, reason);
     }
 }
 

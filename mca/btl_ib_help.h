@@ -19,30 +19,30 @@
 
 /* Devices that a search found and turned down, and why, for a help text. */
 
-#define BTL_IB_REJECTED_MAX 32
+#define BTL_IB_TURNED_DOWN_MAX 32
 
-typedef struct btl_ib_rejected_device {
+typedef struct btl_ib_turned_down_device {
     char name[80]; /* "udp/eth0" */
     char reason[144];
-} btl_ib_rejected_device_t;
+} btl_ib_turned_down_device_t;
 
 /* All zero: the list is empty. */
-typedef struct btl_ib_rejected_devices {
-    uint32_t count; /* 0..BTL_IB_REJECTED_MAX */
+typedef struct btl_ib_turned_down_devices {
+    uint32_t count; /* 0..BTL_IB_TURNED_DOWN_MAX */
     uint32_t more;  /* devices for which the list had no place */
-    btl_ib_rejected_device_t device[BTL_IB_REJECTED_MAX];
-} btl_ib_rejected_devices_t;
+    btl_ib_turned_down_device_t device[BTL_IB_TURNED_DOWN_MAX];
+} btl_ib_turned_down_devices_t;
 
 /*
  * Adds a device of `transport`, or the transport itself (`device` NULL or ""), unless it is listed
  * with the same reason. Cuts a name or reason that is too long.
  */
-void btl_ib_rejected_devices_add(btl_ib_rejected_devices_t *rejected, const char *transport,
-                                 const char *device, const char *reason);
+void btl_ib_turned_down_devices_add(btl_ib_turned_down_devices_t *turned_down,
+                                    const char *transport, const char *device, const char *reason);
 
 /* Writes the name that a device has in the list. */
-static inline void btl_ib_rejected_devices_name(const char *transport, const char *device,
-                                                char *out, size_t size)
+static inline void btl_ib_turned_down_devices_name(const char *transport, const char *device,
+                                                   char *out, size_t size)
 {
     const bool named = device != NULL && device[0] != '\0';
 
@@ -50,10 +50,10 @@ static inline void btl_ib_rejected_devices_name(const char *transport, const cha
 }
 
 /* Empties the list, before a new search. */
-static inline void btl_ib_rejected_devices_clear(btl_ib_rejected_devices_t *rejected)
+static inline void btl_ib_turned_down_devices_clear(btl_ib_turned_down_devices_t *turned_down)
 {
-    rejected->count = 0;
-    rejected->more = 0;
+    turned_down->count = 0;
+    turned_down->more = 0;
 }
 
 /*
@@ -61,8 +61,8 @@ static inline void btl_ib_rejected_devices_clear(btl_ib_rejected_devices_t *reje
  * no place; "  (nothing)" if the list is empty. Leaves out whole lines that do not fit into `size`
  * bytes.
  */
-void btl_ib_rejected_devices_format(const btl_ib_rejected_devices_t *rejected, char *out,
-                                    size_t size);
+void btl_ib_turned_down_devices_format(const btl_ib_turned_down_devices_t *turned_down, char *out,
+                                       size_t size);
 
 /* ---- lines of the log that wait until somebody may print them ---- */
 
@@ -139,7 +139,8 @@ typedef struct btl_ib_log_state {
     uint32_t pending;  /* bits: diagnostics that wait to be shown, and BTL_IB_LOG_LINES */
     btl_ib_kept_lines_t lines; /* of the progress thread */
     btl_ib_pending_diagnostic_t diagnostic[BTL_IB_DIAGS];
-    btl_ib_rejected_devices_t *rejected; /* collects devices that are turned down; NULL: nothing */
+    /* Gets devices that are turned down; NULL: they are not collected. */
+    btl_ib_turned_down_devices_t *turned_down;
 } btl_ib_log_state_t;
 
 static inline void btl_ib_log_init(btl_ib_log_state_t *state, const bool *async, bool ports_down)
@@ -152,9 +153,9 @@ btl_ib_log_t btl_ib_log_table(btl_ib_log_state_t *state);
 
 /* Collects the devices that are turned down from now on; NULL: no longer. */
 static inline void btl_ib_log_collect(btl_ib_log_state_t *state,
-                                      btl_ib_rejected_devices_t *rejected)
+                                      btl_ib_turned_down_devices_t *turned_down)
 {
-    state->rejected = rejected;
+    state->turned_down = turned_down;
 }
 
 static inline bool btl_ib_log_pending(const btl_ib_log_state_t *state)
@@ -173,8 +174,8 @@ void btl_ib_log_show(const btl_ib_pending_diagnostic_t *diagnostic, const char *
 
 /* Verbose output (--mca btl_base_verbose N): lines that begin with "btl:ib: ". */
 
-/* Logs a fact: level 1 what was chosen and why, 10 what was rejected, 100 each datagram. The format
- * must be a literal. */
+/* Logs a fact: level 1 what was chosen and why, 10 what was turned down, 100 each datagram. The
+ * format must be a literal. */
 #define BTL_IB_VERBOSE(level, ...)                                                                 \
     opal_output_verbose((level), opal_btl_base_framework.framework_output, "btl:ib: " __VA_ARGS__)
 

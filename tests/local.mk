@@ -259,7 +259,7 @@ unit_tests += \
     tests/unit/test_params \
     tests/unit/test_peer_report \
     tests/unit/test_poll_yield \
-    tests/unit/test_rejected_devices \
+    tests/unit/test_turned_down_devices \
     tests/unit/test_stats_file \
     tests/unit/test_wanted_buffers \
     tests/unit/test_wire_choice
@@ -409,10 +409,10 @@ tests_unit_test_poll_throttle_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_registration_limit_SOURCES = tests/unit/test_registration_limit.c \
     registration/btl_ib_registration_limit.c mca/btl_ib_param_parse.c
 tests_unit_test_registration_limit_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
-tests_unit_test_rejected_devices_SOURCES = tests/unit/test_rejected_devices.c
-tests_unit_test_rejected_devices_CPPFLAGS = $(opal_test_cppflags)
-tests_unit_test_rejected_devices_CFLAGS = $(opal_test_cflags)
-tests_unit_test_rejected_devices_LDADD = $(opal_test_ldadd)
+tests_unit_test_turned_down_devices_SOURCES = tests/unit/test_turned_down_devices.c
+tests_unit_test_turned_down_devices_CPPFLAGS = $(opal_test_cppflags)
+tests_unit_test_turned_down_devices_CFLAGS = $(opal_test_cflags)
+tests_unit_test_turned_down_devices_LDADD = $(opal_test_ldadd)
 tests_unit_test_stats_file_SOURCES = tests/unit/test_stats_file.c stats/btl_ib_stats.c \
     progress/btl_ib_biased_lock.c
 tests_unit_test_stats_file_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_OPAL_CPPFLAGS)

@@ -269,7 +269,7 @@ static bool all_names_fit(const char *text, const btl_ib_device_t *list, int cou
 static bool entry_fits(const btl_ib_device_entry_t *entry, const btl_ib_device_t *device)
 {
     if (entry->family == AF_UNSPEC) { /* the whole text first: a name may contain '+' itself */
-        return !entry->torn
+        return !entry->incomplete
                && (name_fits(entry->text, device) || any_name_fits(entry->text, device));
     }
 
@@ -502,8 +502,7 @@ static bool is_best(const btl_ib_device_t *list, int count, int i)
 }
 
 /* Ranks devices: the best address of each interface has a rail from the beginning, others stand by.
- * A device that the transport would rather not use is as good as others if it is named, or if there
- * is nothing else. */
+ * A device of RANK_LAST is as good as others if the user names it, or there is nothing else. */
 static void devices_rank(btl_ib_device_t *list, int count, bool named)
 {
     bool only_last = true;
@@ -532,8 +531,8 @@ int btl_ib_devices_first(const btl_ib_device_t *list, int count)
     return first;
 }
 
-/* Sets `torn` of entries of which the list has only some devices. */
-static void find_torn(btl_ib_device_list_t *include, const btl_ib_device_t *list, int count)
+/* Sets `incomplete` of entries that name several devices, of which the list has only some. */
+static void find_incomplete(btl_ib_device_list_t *include, const btl_ib_device_t *list, int count)
 {
     for (uint32_t i = 0; i < include->count; i++) {
         btl_ib_device_entry_t *entry = &include->entry[i];
@@ -545,7 +544,7 @@ static void find_torn(btl_ib_device_list_t *include, const btl_ib_device_t *list
         for (int j = 0; j < count && !any; j++) {
             any = any_name_fits(entry->text, &list[j]);
         }
-        entry->torn = any && !all_names_fit(entry->text, list, count);
+        entry->incomplete = any && !all_names_fit(entry->text, list, count);
     }
 }
 
@@ -559,12 +558,12 @@ static void log_unmatched(const btl_ib_device_list_t *list, const btl_ib_device_
             fits = entry_fits(&list->entry[i], &devices[j]);
         }
         if (!fits) {
-            /* Level 10, as another transport may have it: if none has, that is reported at the
-             * end. */
-            log->print(log->context, list->entry[i].torn ? 1 : 10,
+            /* Level 10, as another transport may have the device. If none has, that is reported at
+             * the end. */
+            log->print(log->context, list->entry[i].incomplete ? 1 : 10,
                        "btl_ib_if_include: entry %u, %s, %s%s%s", i + 1, list->entry[i].text,
-                       list->entry[i].torn ? "is not used, as it lacks a device"
-                                           : "matches no device",
+                       list->entry[i].incomplete ? "is not used, as it lacks a device"
+                                                 : "matches no device",
                        count > 0 ? " of transport " : "", count > 0 ? devices[0].transport : "");
         }
     }
@@ -579,7 +578,7 @@ int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter
     bool others = false;
     bool better = false;
 
-    find_torn(&filter->include, list, count);
+    find_incomplete(&filter->include, list, count);
     log_unmatched(&filter->include, list, count, log);
     selection_keep(&selection, why_not_asked_for, log);
     for (int i = 0; i < selection.wanted; i++) {
@@ -593,7 +592,8 @@ int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter
         log_link_local(&selection, log);
         selection_keep(&selection, why_not_as_last_resort, log);
     }
-    /* Not counted as turned down: the interface is used, by another address. */
+    /* Log these, but do not report them as turned down: their interface is used, by another
+     * address. */
     selection_keep(&selection, why_not_as_same_path, &print_only);
     devices_rank(list, selection.wanted, named);
     return selection.wanted;

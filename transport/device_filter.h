@@ -6,9 +6,8 @@
 /*
  * The filter of devices: btl_ib_if_include and btl_ib_if_exclude.
  *
- *   list  := [ entry { ',' entry } ]
- *   entry := name { '+' ( name | port ) } | address '/' prefix
- *   name  := device (mlx5_0: all its ports; mlx5_0:1) | network interface (eth0)
+ *   list := [ entry { ',' entry } ] entry := name { '+' ( name | port ) } | address '/' prefix name
+ *   := device (mlx5_0: all its ports; mlx5_0:1) | network interface (eth0)
  *
  * A subnet is IPv4 (10.77.0.0/24) or IPv6 (fd00::/64); bits after its prefix are ignored. It
  * matches devices whose own address is in it. Names are compared exactly; there are no spaces.
@@ -35,7 +34,8 @@ typedef struct btl_ib_device_entry {
     uint8_t prefix_bits;                 /* of a subnet */
     uint8_t ip[16];                      /* of a subnet, in network order */
     bool matched;                        /* btl_ib_devices_select() saw a device that it fits */
-    bool torn; /* names joined by '+' of which btl_ib_devices_select() last saw only some */
+    /* It joins names by '+', of which btl_ib_devices_select() last saw only some. */
+    bool incomplete;
 } btl_ib_device_entry_t;
 
 typedef struct btl_ib_device_list {

@@ -52,7 +52,7 @@ static btl_ib_params_t params;
 static btl_ib_open_request_t request;
 static btl_ib_log_state_t state_of_log;
 static bool async;
-static btl_ib_rejected_devices_t rejected;
+static btl_ib_turned_down_devices_t turned_down;
 static uint32_t left_aside;
 static btl_ib_opened_device_t opened[BTL_IB_RAILS_MAX];
 
@@ -244,7 +244,7 @@ static int set_up(void **state)
         .processes = 4,
         .peers = 3,
         .log = &state_of_log,
-        .rejected = &rejected,
+        .turned_down = &turned_down,
         .left_aside = &left_aside,
     };
     left_aside = 0;
@@ -311,11 +311,11 @@ static char *text(const char *constant)
 }
 
 /* A device was turned down for this reason, and a list of such says so. */
-static void expect_rejected(const char *name, const char *reason)
+static void expect_turned_down(const char *name, const char *reason)
 {
-    for (uint32_t i = 0; i < rejected.count; i++) {
-        if (strcmp(rejected.device[i].name, name) == 0
-            && strstr(rejected.device[i].reason, reason) != NULL) {
+    for (uint32_t i = 0; i < turned_down.count; i++) {
+        if (strcmp(turned_down.device[i].name, name) == 0
+            && strstr(turned_down.device[i].reason, reason) != NULL) {
             return;
         }
     }
@@ -334,7 +334,7 @@ HOST_TEST(first_transport_with_devices)
     assert_string_equal(told, "");
     fakes[UDP].count = 0;
     expect("");
-    expect_rejected("ofi", "it does not reach peers that use udp");
+    expect_turned_down("ofi", "it does not reach peers that use udp");
     fakes[UDP].count = 1;
     add(RC, "mlx0");
     expect("rc/mlx0");
@@ -380,7 +380,7 @@ HOST_TEST(one_provider)
     params.ofi_provider = text("efa");
     fakes[UDP].count = 0;
     expect("ofi/fi0");
-    expect_rejected("udp", "btl_ib_ofi_provider is set, which only transport ofi has");
+    expect_turned_down("udp", "btl_ib_ofi_provider is set, which only transport ofi has");
 }
 
 /* Of wire auto a device needs connections for all pairs of processes, twice for each queue. */
@@ -392,7 +392,7 @@ HOST_TEST(connections)
     expect("rc/mlx0");
     fakes[RC].attr.connections_max--;
     expect("ud/mlx0");
-    expect_rejected("verbs/mlx0", "for rc it has 47 connections, too few if all of 4");
+    expect_turned_down("verbs/mlx0", "for rc it has 47 connections, too few if all of 4");
     fakes[UD].count = 0;
     expect("rc/mlx0"); /* one that refuses some is better than none */
 }
@@ -418,7 +418,7 @@ HOST_TEST(another_device)
     expect_told("could not be opened. The job goes\non with others");
     expect_told("Used: udp/eth1\n");
     expect_told("  udp/eth0: bind: Operation not permitted\n");
-    expect_rejected("udp/eth0", "it could not be opened: bind: Operation not permitted");
+    expect_turned_down("udp/eth0", "it could not be opened: bind: Operation not permitted");
     opal_process_info.my_local_rank = 1;
     expect("udp/eth1");
     assert_string_equal(told, "");
@@ -449,10 +449,10 @@ HOST_TEST(cannot_be_asked)
     add(UDP, "eth0");
     fakes[UDP].attr.max_datagram = 0;
     expect("");
-    expect_rejected("udp/eth0", "it cannot be asked: No such device");
+    expect_turned_down("udp/eth0", "it cannot be asked: No such device");
     fakes[UDP].attr.max_datagram = 103;
     expect("");
-    expect_rejected("udp/eth0", "its MTU is too small: a datagram carries 103 bytes");
+    expect_turned_down("udp/eth0", "its MTU is too small: a datagram carries 103 bytes");
 }
 
 HOST_TEST(nothing_left)
@@ -572,7 +572,7 @@ HOST_TEST(at_most)
     add_many(UDP, 3);
     params.max_btls = 2;
     expect("udp/n0 udp/n1");
-    expect_rejected("udp/n2", "btl_ib_max_btls is 2");
+    expect_turned_down("udp/n2", "btl_ib_max_btls is 2");
     assert_int_equal(left_aside, 0);
     fakes[UDP].open_error[0] = fakes[UDP].open_error[1] = EPERM;
     expect("udp/n2"); /* rather than none */
@@ -587,7 +587,7 @@ HOST_TEST(stand_by)
     for (uint32_t i = 0; i < 32; i++) {
         assert_int_equal(opened[i].device.rank, i < 16 ? BTL_IB_RANK_FIRST : BTL_IB_RANK_ADDRESS);
     }
-    expect_rejected("udp/n34", "there are 32 rails already");
+    expect_turned_down("udp/n34", "there are 32 rails already");
     request.left_aside = NULL;
     assert_int_equal(open_them(), 32);
     fakes[UDP].count = 17;
@@ -629,7 +629,7 @@ HOST_TEST(near_ones)
     params.locality = "near";
     expect("udp/eth1");
     assert_int_equal(topologies, 2);
-    expect_rejected("udp/far0", "farther than eth1: distance 21 instead of 10");
+    expect_turned_down("udp/far0", "farther than eth1: distance 21 instead of 10");
     fakes[UDP].device[0].bandwidth = 100; /* it is faster */
     expect("udp/eth1 udp/far0");
     fakes[UDP].device[0].bandwidth = 0;

@@ -79,7 +79,7 @@ static bool interface_has_ip(const struct ifaddrs *all, const char *name, bool l
     return i != NULL;
 }
 
-/* Returns why an address is not used, a literal; NULL: it is. */
+/* Returns why an address is not used, a literal; NULL: it is used. */
 static const char *address_why_not(const struct ifaddrs *all, const struct ifaddrs *i,
                                    uint32_t flags)
 {
@@ -112,8 +112,8 @@ static void device_describe(const struct ifaddrs *i, btl_ib_device_t *device)
     memcpy(&device->ip, i->ifa_addr, v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
     device->plain = true;
     device->prefix_bits = btl_ib_ip_prefix(i->ifa_netmask);
-    /* The address of a VPN, whose traffic usually goes by another interface of this host; or an
-     * address on "lo", at which routers reach the host over any of its links. */
+    /* The address is that of a VPN, whose traffic usually goes over another interface of this host;
+     * or it is on "lo", and routers reach it over any of the host's links. */
     if (i->ifa_flags & (IFF_POINTOPOINT | IFF_LOOPBACK)) {
         device->rank = BTL_IB_RANK_LAST;
     }
@@ -133,7 +133,8 @@ static int devices_collect(const struct ifaddrs *all, sa_family_t family, const 
         const char *why = address_why_not(all, i, flags);
         if (why == NULL) {
             device_describe(i, &list[count]);
-            /* The system will remove both kinds some time (RFC 4862, 5.5.4; RFC 8981). */
+            /* The system will remove both kinds of addresses some time (RFC 4862, 5.5.4; RFC
+             * 8981). */
             if (flags & (IFA_F_DEPRECATED | IFA_F_TEMPORARY)) {
                 list[count].rank = BTL_IB_RANK_LAST;
             }
@@ -145,8 +146,8 @@ static int devices_collect(const struct ifaddrs *all, sa_family_t family, const 
     return count;
 }
 
-/* Reports interfaces without an IP address, which are listed by their hardware address or without
- * any. */
+/* Turns down interfaces without an IP address. (The list has them with their hardware address, or
+ * with none.) */
 static void turn_down_without_ip(const struct ifaddrs *all, const btl_ib_log_t *log)
 {
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
@@ -207,9 +208,9 @@ static const struct sockaddr *ip_of(const btl_ib_device_t *device)
     return (const struct sockaddr *) (const void *) &device->ip;
 }
 
-/* True if the device's address is gone. Tries bind(2), which works for both families, and where
- * netlink is denied. (Errors of sends do not show it: IPv6 sends from an address that is gone. With
- * net.ipv4.ip_nonlocal_bind bind() does not show it either.) */
+/* True if the device's address is gone. Tries bind(2), which works for both families, and also
+ * where netlink is denied. (Errors of sends do not show it, as IPv6 goes on sending from such an
+ * address. With net.ipv4.ip_nonlocal_bind bind() does not show it, either.) */
 static bool address_check_gone(const btl_ib_device_t *device)
 {
     btl_ib_udp_name_t name;
@@ -234,9 +235,9 @@ static bool address_in_subnet(const btl_ib_device_t *device, const btl_ib_device
                                btl_ib_ip_bytes(ip_of(before), &len), before->prefix_bits);
 }
 
-/* Puts another address of the interface into `device`, of the same family and preferably the same
- * subnet, if this host no longer has the device's address. Returns whether it did. Makes three
- * system calls while the address is there, else some dozens. */
+/* Finds a new address for `device` if this host no longer has the device's: another one of the
+ * interface, of the same family, and preferably in the same subnet. Returns whether `device` has
+ * changed. Makes three system calls while the address is there, else some dozens. */
 __attribute__((noinline)) static bool udp_address_changed(btl_ib_device_t *device)
 {
     const btl_ib_search_t search = {.provider = NULL};
@@ -268,8 +269,8 @@ __attribute__((noinline)) static bool udp_address_changed(btl_ib_device_t *devic
 
 /* ---- memory forecast ---- */
 
-/* Returns the bytes that a buffer of a socket gets if `wanted` are asked for, as the kernel counts:
- * twice as many, within the limit that the file `limit` has. */
+/* Returns the bytes of a socket's buffer for which `wanted` bytes are asked: as the kernel counts,
+ * twice as many, but at most twice the limit in the file `limit`. */
 static uint64_t buffer_granted(const char *limit, uint32_t wanted)
 {
     uint64_t most;
@@ -435,9 +436,9 @@ static uint32_t udp_rx_depth(const btl_ib_transport_t *t, uint32_t size)
 
 /* ---- addresses and memory ---- */
 
-/* Returns the name by which we reach a peer. A peer with the same published address as ours, and a
- * port of our range, is on this host; the router that has the address need not lead back to it, so
- * we use the host's own address. */
+/* Returns the name by which we reach a peer. A peer that publishes the same address as we, and a
+ * port of our range, is on this host. The router that has the published address may not lead back
+ * here, so the host's own address is used. */
 static btl_ib_udp_name_t from_inside(const btl_ib_udp_t *udp, const btl_ib_udp_name_t *name)
 {
     btl_ib_udp_name_t published;
@@ -571,8 +572,8 @@ static void udp_mem_deregister(btl_ib_transport_t *t, void *handle)
 
 /* ---- opening and closing ---- */
 
-/* A large number, as sends are not counted: datagrams that do not fit the socket's buffer are
- * refused. */
+/* The depth is large, as sends are not counted: the socket refuses datagrams that do not fit its
+ * buffer. */
 enum { TX_DEPTH = 1024 };
 
 static void udp_stop(btl_ib_transport_t *t)
@@ -629,8 +630,8 @@ static void udp_publish(btl_ib_udp_t *udp)
                    btl_ib_ip_port_text(&udp->sockets.own.any, text, sizeof(text)));
 }
 
-/* Opens sockets at another address. Returns false, without any, unless there are as many shared
- * ones as before: peers know whether we have two lanes. */
+/* Opens sockets at another address. Returns false, and no socket is open, unless there are as many
+ * shared ones as before: peers know whether we have two lanes. */
 static bool sockets_open_as_many(const btl_ib_udp_t *udp, const btl_ib_device_t *device,
                                  const btl_ib_open_params_t *params, btl_ib_udp_sockets_t *sockets)
 {
@@ -643,9 +644,9 @@ static bool sockets_open_as_many(const btl_ib_udp_t *udp, const btl_ib_device_t 
     return false;
 }
 
-/* Opens sockets at another address, with the old ports if they are free: other processes of this
- * host, whose address changes at the same moment, expect them there, and cannot be told otherwise.
- * Not inlined, to keep its caller's stack small. */
+/* Opens sockets at another address; with the old ports if they are free, as other processes of this
+ * host, whose address changes at the same moment, expect them there. Not inlined, to keep its
+ * caller's stack small. */
 __attribute__((noinline)) static bool sockets_open_changed(const btl_ib_udp_t *udp,
                                                            const btl_ib_device_t *device,
                                                            btl_ib_udp_sockets_t *sockets)
@@ -658,8 +659,8 @@ __attribute__((noinline)) static bool sockets_open_changed(const btl_ib_udp_t *u
            || sockets_open_as_many(udp, device, &udp->params, sockets);
 }
 
-/* Replaces all sockets if the device's address changed. Datagrams that wait unread in the old ones
- * are lost, and will be sent again; what was read is still handed up. */
+/* Replaces all sockets if the device's address changed. Unread datagrams in the old sockets are
+ * lost, and will be sent again; those that were read are still handed up. */
 static bool udp_rebind(btl_ib_transport_t *t)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);

@@ -31,15 +31,16 @@ enum {
     ERRORS_MAX = 64,    /* errors read at once: anybody can make the network send some */
 };
 
-/* Returns how well an event can be checked: it is replaced only by one with at least this
- * weight. */
+/* Returns how well an event can be checked. Another event replaces it only if it can be checked as
+ * well. */
 static uint32_t event_weight(const btl_ib_event_t *event)
 {
     return event->origin == BTL_IB_ORIGIN_LOCAL ? UINT32_MAX : event->quoted_size;
 }
 
-/* Keeps an event for the next poll(): of each kind one for each peer, the newest of those that can
- * be checked best. One that does not fit is dropped; it comes again with the next datagram. */
+/* Keeps an event for the next poll(): one of each kind for each peer, the newest of those that can
+ * be checked best. If there is no room the event is dropped; the next datagram will cause
+ * another. */
 static void event_keep(btl_ib_udp_errors_t *errors, const btl_ib_event_t *event)
 {
     uint32_t i = 0;
@@ -55,8 +56,8 @@ static void event_keep(btl_ib_udp_errors_t *errors, const btl_ib_event_t *event)
     }
 }
 
-/* Keeps the host that reported that nothing gets to a peer, in that peer's place, or in the place
- * of the peer that was entered first. */
+/* Keeps which host reported that nothing gets to a peer: in that peer's place; or, if it has none,
+ * in the place of the peer that was entered first. */
 static void offender_keep(btl_ib_udp_errors_t *errors, btl_ib_addr_t peer,
                           const btl_ib_udp_name_t *by)
 {
@@ -169,7 +170,7 @@ static bool error_is_prohibited(const struct sock_extended_err *error)
     return error->ee_errno == EACCES;
 }
 
-/* Returns the errno of an UNREACHABLE event; 0: the error is none. */
+/* Returns the errno of the UNREACHABLE event that an error makes; 0: it makes none. */
 static int error_unreachable_errno(const struct sock_extended_err *error)
 {
     if (error_is_prohibited(error)) {

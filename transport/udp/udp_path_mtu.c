@@ -25,8 +25,9 @@ enum {
     IP4_HEADERS = 20 + 8,
     IP6_HEADERS = 40 + 8,
     /* Within a host any size would do, and fewer datagrams are cheaper for both sides. With what
-     * the kernel adds this size is just a power of two, by which a socket buffer counts. (Of 64 KiB
-     * a stock buffer would hold six.) */
+     * the kernel adds, a datagram of this size takes a power of two of bytes, which is how the
+     * kernel counts against a socket's buffer. (A stock buffer would hold six datagrams of 64
+     * KiB.) */
     LARGEST_WITHIN_HOST = 16384 - BTL_IB_UDP_COUNTED_MORE,
 };
 

@@ -8,18 +8,19 @@
 #include <time.h>
 
 enum {
-    ROUND = 16,               /* each 16th look is in the turn of all sockets */
-    LATELY = 256,             /* a socket is busy if it had something in the last looks */
+    ROUND = 16,               /* each 16th look takes the next of all sockets */
+    LATELY = 256,             /* a socket is busy if it had something within this many looks */
     LATENCY_QUIET = 64,       /* the latency lane is quiet if it had nothing for this many looks */
-    BULK_WAITS = 8,           /* the bulk lane's turn comes after this many looks elsewhere */
+    BULK_WAITS = 8,           /* the bulk lane has its turn after this many looks elsewhere */
     SWEEP_WAIT = 2,           /* us between two sweeps, at least */
     SWEEP_WAIT_MAX = 16,      /* us between two sweeps, at most */
     SWEEP_SHARE = 8,          /* the next sweep waits this many times as long as one took */
     EMPTY_SWEEPS = 4,         /* epoll is asked after this many empty sweeps in a row */
-    LOOKS_BETWEEN_SWEEPS = 4, /* sweeps are in a row with at most this many looks between them */
-    FEW = 2,                  /* for so few sockets epoll is never worth asking */
+    LOOKS_BETWEEN_SWEEPS = 4, /* sweeps are in a row if at most this many looks are between them */
+    FEW = 2,                  /* epoll is not worth asking for this many sockets or fewer */
 };
 
+/* Looks at a socket: reads it by one call. Returns whether it had something. */
 static inline bool poll_look(btl_ib_udp_poll_t *poll, uint32_t index)
 {
     const bool found = btl_ib_udp_recv(poll->rx, poll->sockets, index, poll->errors);
@@ -37,8 +38,8 @@ static bool socket_is_busy(const btl_ib_udp_poll_t *poll, uint32_t index)
     return poll->looks - poll->seen[index] < LATELY;
 }
 
-/* Counts a look. Returns true if it is to be in the turn of all sockets; then also counts busy
- * ones. */
+/* Counts a look. Returns true if it is to take the next of all sockets; then it also counts busy
+ * sockets. */
 static bool poll_count_look(btl_ib_udp_poll_t *poll, uint32_t sockets)
 {
     if (++poll->looks % ROUND != 0) {
@@ -51,9 +52,9 @@ static bool poll_count_look(btl_ib_udp_poll_t *poll, uint32_t sockets)
     return true;
 }
 
-/* Returns the socket whose turn it is, mostly among the busy ones except the bulk lane. Each 16th
- * time it is one of all, so that a socket that always has something does not keep others waiting.
- * */
+/* Returns the socket whose turn it is: the next busy one, the bulk lane not among them; or, each
+ * 16th time, the next of all, so that a socket that always has something does not keep others
+ * waiting. */
 static uint32_t poll_whose_turn(btl_ib_udp_poll_t *poll, const btl_ib_udp_sockets_t *sockets)
 {
     const uint32_t first = sockets->shared - 1;
@@ -81,7 +82,7 @@ static void poll_ask_epoll(btl_ib_udp_poll_t *poll)
     uint32_t errors;
 
     poll->ready = btl_ib_udp_sockets_ready(poll->sockets, &errors);
-    /* Read errors here, as a look does not always do so, and epoll would name the socket for
+    /* Read errors here: a look does not always read them, and epoll would name the socket for
      * ever. */
     for (; errors != 0; errors &= errors - 1) {
         const uint32_t index = (uint32_t) __builtin_ctz(errors);
@@ -90,8 +91,8 @@ static void poll_ask_epoll(btl_ib_udp_poll_t *poll)
     }
 }
 
-/* Looks at sockets that epoll named, the bulk lane last, until one has something. If none is left,
- * asks again, once. Returns whether there was something. */
+/* Looks at sockets that epoll named, the bulk lane last, until one has something. When no named one
+ * is left, asks epoll, once. Returns whether there was something. */
 static bool poll_named(btl_ib_udp_poll_t *poll)
 {
     const uint32_t bulk = poll->sockets->shared > 1;
@@ -115,8 +116,8 @@ static bool poll_named(btl_ib_udp_poll_t *poll)
 
 /* ---- without epoll ---- */
 
-/* Looks at all sockets, except one that is known to be empty, until one has something; the next
- * call goes on behind that one. */
+/* Looks at all sockets, except `empty`, until one has something. The next call goes on behind that
+ * one. Returns whether there was something. */
 static bool poll_each(btl_ib_udp_poll_t *poll, uint32_t empty)
 {
     const uint32_t count = poll->sockets->count;
@@ -137,9 +138,9 @@ static uint64_t now_ns(void)
     return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }
 
-/* Looks at all sockets, except `empty`, which was empty at `now`. The next sweep waits for eight
- * times as long as this one took (between SWEEP_WAIT and SWEEP_WAIT_MAX), so that sweeps take about
- * an eighth of the time from the socket that is waited for. Returns whether there was something. */
+/* Sweeps: looks at all sockets, except `empty`, which was found empty at `now` (us). An empty sweep
+ * is not repeated for eight times as long as it took (but SWEEP_WAIT to SWEEP_WAIT_MAX), so that
+ * sweeps take about an eighth of the time. Returns whether there was something. */
 __attribute__((noinline)) static bool poll_sweep(btl_ib_udp_poll_t *poll, uint32_t empty,
                                                  uint64_t now)
 {
@@ -160,8 +161,8 @@ __attribute__((noinline)) static bool poll_sweep(btl_ib_udp_poll_t *poll, uint32
     return false;
 }
 
-/* Chooses whether a poll begins with the bulk lane: each second one does, if the last look found
- * something there, and the latency lane is quiet. */
+/* Chooses whether a poll begins with the bulk lane: each second poll does, while the last look
+ * found something there and the latency lane is quiet. */
 static bool poll_choose_bulk_first(btl_ib_udp_poll_t *poll)
 {
     poll->bulk_first = !poll->bulk_first && poll->seen[0] == poll->looks
@@ -169,8 +170,14 @@ static bool poll_choose_bulk_first(btl_ib_udp_poll_t *poll)
     return poll->bulk_first;
 }
 
-/* Looks at the socket whose turn it is; if it is empty, at the bulk lane, if that is busy; then
- * sweeps if that is due. */
+/*
+ * Polls without epoll. Returns whether there was something. Looks, until it finds something, at
+ *
+ *      1. the socket whose turn it is; the bulk lane instead, if that is busy, and has waited for
+ *         BULK_WAITS looks or poll_choose_bulk_first() says so
+ *      2. the bulk lane, if it is busy and was not the first
+ *      3. all sockets, if a sweep is due
+ */
 static bool poll_in_turn(btl_ib_udp_poll_t *poll, uint64_t now)
 {
     const bool bulk = poll->sockets->shared > 1 && socket_is_busy(poll, 0);
@@ -187,9 +194,9 @@ static bool poll_in_turn(btl_ib_udp_poll_t *poll, uint64_t now)
     return found || (now >= poll->sweep_due && poll_sweep(poll, index, now));
 }
 
-/* Polls one of many rails by the epoll set of all rails. Returns false, and leaves *found alone, if
- * the rail is to be polled as a single one. Not inlined, so that an empty poll of a single rail
- * needs fewer instructions. */
+/* Polls one of many rails by the epoll set of all rails, and sets *found. Returns false if that
+ * does not say enough, and the rail is to be polled like a single one. Not inlined, so that an
+ * empty poll of a single rail needs fewer instructions. */
 __attribute__((noinline)) static bool poll_among_many(btl_ib_udp_poll_t *poll, uint64_t now,
                                                       bool *found)
 {

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Bytes. If messages are shorter than this on average, filling more buffers by one call is cheaper
- * than further calls, though the buffers are in no cache. */
+/* Bytes. If messages are shorter than this on average, one call that fills several buffers is
+ * cheaper than several calls, even if the buffers are in no cache. */
 enum { SHORT = 8192 };
 
 /* ---- buffers ---- */
@@ -65,8 +65,9 @@ void btl_ib_udp_rx_free(btl_ib_udp_rx_t *rx)
 
 /* ---- messages that arrived ---- */
 
-/* Moves datagrams of `size` bytes, which follow each other up to `end`, apart, so that each starts
- * at a multiple of 8. Returns the distance from one to the next. */
+/* Moves the datagrams of a joined message apart, so that each starts at a multiple of 8. They have
+ * `size` bytes each and lie one after the other up to `end`. Returns the distance from one to the
+ * next. */
 static uint32_t burst_align(uint8_t *data, uint32_t size, uint32_t end)
 {
     const uint32_t stride = (size + 7) & ~7u;
@@ -82,7 +83,7 @@ static uint32_t burst_align(uint8_t *data, uint32_t size, uint32_t end)
 }
 
 /* True if the datagrams of a joined message fit the buffer when they are moved apart. They do if
- * the kernel joined them, which takes at most 64, newer ones 128; but a guest or a tunnel may claim
+ * the kernel joined them: it joins at most 64, newer kernels 128. But a guest or a tunnel may claim
  * anything. */
 static bool burst_fits_apart(uint32_t size, uint32_t len)
 {
@@ -200,8 +201,8 @@ static void recv_arrived(btl_ib_udp_rx_t *rx, btl_ib_udp_sockets_t *sockets, uin
 
 /* ---- receiving ---- */
 
-/* Gives place `i` of the call a buffer. Returns false if there is none; place 0 then takes one that
- * an earlier, larger call has left in a later place. */
+/* Gives place `i` of the call a buffer. If none is left, place 0 takes one that an earlier, larger
+ * call left in a later place. Returns whether the place has a buffer. */
 static bool call_furnish(btl_ib_udp_rx_t *rx, uint32_t i)
 {
     btl_ib_udp_recv_call_t *call = &rx->call;
@@ -238,18 +239,18 @@ static uint64_t clock_ns(clockid_t clock)
 /* ---- messages that stay in the buffer ---- */
 
 enum {
-    KEPT_LONG = 32768, /* bytes; messages below that, which share memory with others, are short */
-    KEPT_SHORT = 8,    /* after this many calls without a long message nothing is kept any more */
+    KEPT_LONG = 32768, /* bytes; shorter messages share memory with others, and are not kept */
+    KEPT_SHORT = 8,    /* calls without a long message after which nothing is kept any more */
     KEPT_STEP = 4,     /* messages that one call takes out */
-    EMPTY_LOOKS = 128, /* after this many empty looks, some 40 us, nothing is kept any more */
+    EMPTY_LOOKS = 128, /* empty looks, some 40 us, after which nothing is kept any more */
     CROWD_EACH = 16,   /* long messages between two readings of the clock */
 };
 
 /* ns between two measurements: several time slices of the scheduler */
 #define CROWD_NS UINT64_C(10000000)
 
-/* Counts a long message, and now and then finds out whether this thread has a processor alone: it
- * has if it got 31/32 of the time or more. */
+/* Counts a long message, and now and then finds out whether this thread has a processor alone:
+ * whether it got at least 31/32 of the time that passed. */
 static void crowd_count(btl_ib_udp_crowd_t *crowd)
 {
     if (crowd->messages++ % CROWD_EACH != 0) {
@@ -267,7 +268,7 @@ static void crowd_count(btl_ib_udp_crowd_t *crowd)
     }
 }
 
-/* Handles a call that failed for another reason than an empty socket. */
+/* Handles a call that failed, but not because the socket is empty. */
 __attribute__((noinline)) static void recv_failed(const btl_ib_udp_socket_t *socket, int error,
                                                   btl_ib_udp_errors_t *errors)
 {
@@ -277,7 +278,7 @@ __attribute__((noinline)) static void recv_failed(const btl_ib_udp_socket_t *soc
     }
 }
 
-/* Takes at most `most` messages out of a socket's buffer; one if the system refuses recvmmsg().
+/* Takes at most `most` messages out of a socket's buffer; or one, if the system refuses recvmmsg().
  * Returns how many, or -1 with errno. */
 static int kept_take_out(const btl_ib_udp_socket_t *socket, uint32_t most)
 {
@@ -291,8 +292,7 @@ static int kept_take_out(const btl_ib_udp_socket_t *socket, uint32_t most)
     return got;
 }
 
-/* Takes the oldest `n` messages out of a socket's buffer; fewer if a call fails, as with an error
- * of the socket. */
+/* Takes the oldest `n` messages out of a socket's buffer; fewer if a call fails. */
 static void kept_release(btl_ib_udp_kept_t *kept, const btl_ib_udp_socket_t *socket, uint32_t n,
                          btl_ib_udp_errors_t *errors)
 {
@@ -316,7 +316,8 @@ void btl_ib_udp_recv_release(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *so
     }
 }
 
-/* Counts a look that found nothing at a socket with kept messages; takes these out after many. */
+/* Counts a look that found nothing at a socket with kept messages. After EMPTY_LOOKS takes these
+ * out. */
 __attribute__((noinline)) static void kept_count_empty(btl_ib_udp_kept_t *kept,
                                                        const btl_ib_udp_socket_t *socket,
                                                        btl_ib_udp_errors_t *errors)
@@ -326,9 +327,15 @@ __attribute__((noinline)) static void kept_count_empty(btl_ib_udp_kept_t *kept,
     }
 }
 
-/* Chooses whether the next call leaves its messages in the socket's buffer. Called after a call
- * that got `got` messages, which are now kept if kept->on. While any message is kept, calls have to
- * go on leaving theirs, to read behind it. */
+/*
+ * Counts the `got` messages of a call, which stay in the socket's buffer if kept->on, takes the
+ * oldest ones out if there are too many, and sets kept->on for the next call:
+ *
+ *      on    if keeping is wanted: long messages arrived lately, from this host, and this thread
+ *            has a processor alone
+ *      on    also while older messages are kept: the next call has to read behind them
+ *      off   else
+ */
 __attribute__((noinline)) static void kept_next(btl_ib_udp_rx_t *rx,
                                                 const btl_ib_udp_sockets_t *sockets, uint32_t index,
                                                 uint32_t got, btl_ib_udp_errors_t *errors)
@@ -356,7 +363,7 @@ __attribute__((noinline)) static void kept_next(btl_ib_udp_rx_t *rx,
 
 /* ---- a call ---- */
 
-/* Gives the call buffers, at most `wanted`. Returns how many it has. */
+/* Gives the call buffers, until it has `wanted` or none is left. Returns how many it has. */
 __attribute__((noinline)) static uint32_t call_furnish_all(btl_ib_udp_rx_t *rx, uint32_t wanted)
 {
     uint32_t batch = 0;
@@ -414,7 +421,8 @@ bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, btl_ib_udp_sockets_t *sockets, uint32_
         if (got < 0 && errno != EAGAIN) {
             const int error = errno;
             recv_failed(socket, error, errors);
-            /* If recvmmsg() is refused, the next call is recvmsg(); if that is, nothing is left. */
+            /* After a refused recvmmsg() the next call is recvmsg(). If that is refused, too, there
+             * is no other way to receive. */
             if (batch == 1 && btl_ib_udp_is_refusal(error)) {
                 btl_ib_udp_errors_count_refusal(errors, "recvmsg", error);
             }
@@ -441,7 +449,8 @@ int btl_ib_udp_recv_events(btl_ib_udp_rx_t *rx, btl_ib_udp_peers_t *peers, btl_i
     while (n < max && rx->pending_count > 0) {
         btl_ib_udp_pending_t *pending = &rx->pending[rx->pending_first];
         btl_ib_udp_buffer_t *buffer = pending->buffer;
-        /* Look the sender up only now, as the engine may have added it for an earlier datagram. */
+        /* Look the sender up now, not earlier: the engine may have added it for the datagram
+         * before. */
         const btl_ib_addr_t from = btl_ib_udp_peer_find(peers, &buffer->name);
 
         while (n < max && pending->at < pending->end) {

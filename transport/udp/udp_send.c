@@ -11,7 +11,7 @@
 #include <netinet/udp.h>
 #include <string.h>
 
-enum { TRIES_MAX = 8 }; /* of a batch, if calls fail with errors of earlier datagrams */
+enum { TRIES_MAX = 8 }; /* refused calls of one batch: some fail with errors of earlier datagrams */
 
 /* ---- making a call ---- */
 
@@ -59,8 +59,8 @@ static const btl_ib_udp_name_t *lane_name(const btl_ib_udp_peer_t *peer, lane_t 
     return lane == LANE_LATENCY ? &peer->latency : &peer->name;
 }
 
-/* Returns how many datagrams, from the first on, can be one message. A shorter last one counts as a
- * full one, as the receiver moves datagrams apart in a buffer (udp_recv.c). */
+/* Returns how many datagrams, from the first on, can be one message. A shorter last datagram counts
+ * like a full one, as the receiver needs room to move datagrams apart (udp_recv.c). */
 static int gso_run(const btl_ib_tx_t *first, int n)
 {
     const int run = btl_ib_gso_run(first, n, BTL_IB_UDP_GSO_BYTES);
@@ -92,8 +92,8 @@ static void message_set_segment(struct msghdr *msg, uint8_t *control, uint32_t s
     message_add_control(msg, SOL_UDP, UDP_SEGMENT, &value, sizeof(value));
 }
 
-/* Has a message leave with ECT(0) (`ect`) or without, by a control message, which also has to
- * repeat the socket's traffic class. */
+/* Adds a control message, so that the message leaves with ECT(0) (`ect`) or without. It has to
+ * repeat the socket's traffic class, too. */
 __attribute__((noinline)) static void message_set_ect(const btl_ib_udp_tx_t *tx, struct msghdr *msg,
                                                       uint8_t *control, bool ect)
 {
@@ -164,15 +164,16 @@ static void call_choose_socket(const btl_ib_udp_tx_t *tx, btl_ib_udp_socket_t *s
     }
 }
 
-/* How calls of a batch are made; changes after the system has refused one. */
+/* The way in which calls of a batch are made. It changes after the system has refused one. */
 typedef struct attempt {
     bool gso;    /* datagrams are joined */
     bool single; /* each call has one message */
     int tries;   /* refusals so far */
 } attempt_t;
 
-/* Makes a call of the first datagrams of a batch, as far as they go by one lane. A call to one peer
- * uses the socket that is connected to it, if there is one; a call to several a shared socket. */
+/* Fills in a call with the first datagrams of a batch that go by one lane. Its socket is the one
+ * that is connected to the peer, if all go to one peer that has such a socket; else the lane's
+ * shared one. */
 static void call_make(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n,
                       const attempt_t *attempt, btl_ib_udp_call_t *call)
 {
@@ -200,7 +201,8 @@ static void call_make(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n,
     }
 }
 
-/* Makes a call of one datagram, as most short messages are. Its `iov` is used in place. */
+/* Fills in a call with one datagram, the usual case of short messages. The datagram's `iov` is used
+ * in place. */
 static void call_make_single(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram,
                              btl_ib_udp_call_t *call)
 {
@@ -249,8 +251,9 @@ static bool error_is_full(int error)
     return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
 }
 
-/* Sends a datagram again, alone, after EMSGSIZE, which may be the error of an earlier datagram.
- * Returns 0 or an errno. EMSGSIZE: this one is too large, and an event for poll() is kept. */
+/* Sends a datagram again, alone, after EMSGSIZE, which may have been the error of an earlier
+ * datagram. Returns 0 or an errno; EMSGSIZE if this one is too large: then an event is kept for
+ * poll(). */
 static int call_again(const btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
                       const btl_ib_tx_t *datagram)
 {
@@ -266,10 +269,13 @@ static int call_again(const btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
     return error;
 }
 
-/* Handles the refusal of the first message of a call. Returns 0: try again (`attempt` was changed,
- * or the error was that of an earlier datagram); -1: the datagram was sent here; else the errno,
- * for
- * good. */
+/*
+ * Handles the refusal of the first message of a call. Returns
+ *
+ *      0       try again: `attempt` was changed, or the error was that of an earlier datagram
+ *      -1      the datagram was sent here
+ *      errno   it cannot be sent
+ */
 static int call_refused(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
                         const btl_ib_tx_t *first, attempt_t *attempt, int error)
 {
@@ -283,7 +289,7 @@ static int call_refused(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
         && btl_ib_udp_errors_read(tx->errors, call->socket, BTL_IB_ADDR_UNKNOWN)) {
         return 0;
     }
-    if (call->count > 1 && btl_ib_udp_is_refusal(error)) { /* the system may allow sendmsg() */
+    if (call->count > 1 && btl_ib_udp_is_refusal(error)) { /* sendmsg() may be allowed */
         attempt->single = true;
         return 0;
     }
@@ -316,7 +322,7 @@ static int call_refused(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
 /* ---- sending a batch ---- */
 
 /* Makes calls until all datagrams are sent, or one is refused for good. The kernel may take only
- * some messages of a call; one that it refuses is tried again if that can help. */
+ * some messages of a call. A message that it refuses is tried again if that can help. */
 int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *error)
 {
     btl_ib_udp_call_t *call = &tx->call;

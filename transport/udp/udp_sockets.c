@@ -28,7 +28,7 @@ enum {
     ADDRESS_AT = 6,
 };
 
-/* Returns the port, which IPv4 and IPv6 have at the same place. */
+/* Returns the port, in host order. IPv4 and IPv6 have it at the same offset. */
 static uint16_t name_port(const btl_ib_udp_name_t *name)
 {
     return ntohs(name->v4.sin_port);
@@ -118,11 +118,12 @@ enum {
     ECN_OFF = 0xfc,  /* a traffic class without the codepoint of ECN */
     UNLIKE_MOST = 4, /* the option changes when `unlike` reaches this */
     BUFFER_WANTED = 4 * 1024 * 1024,
-    BUFFER_NEEDED = 212992, /* what stock kernels grant; less holds no bursts of a few peers */
-    BUSY_BUDGET = 64,       /* datagrams that a read takes from the card: as many as an interrupt */
-    KEEP_SHARE = 8,         /* kept messages take at most an eighth of a buffer */
-    KEEP_MOST = 16,         /* kept messages, at most: as many as a processor's cache holds */
-    KEEP_LEAST = 8,         /* if there is room for fewer none are kept: they would not help */
+    BUFFER_NEEDED =
+        212992,       /* what stock kernels grant; a smaller one holds no bursts of a few peers */
+    BUSY_BUDGET = 64, /* datagrams that one read takes from the card: as one interrupt does */
+    KEEP_SHARE = 8,   /* kept messages take at most an eighth of a buffer */
+    KEEP_MOST = 16,   /* kept messages, at most: as many as a processor's cache holds */
+    KEEP_LEAST = 8,   /* if there is room for fewer none are kept: they would not help */
 };
 
 /* Sets a socket option to a number. Returns 0, or -1 with errno. */
@@ -134,10 +135,8 @@ static int udp_set_option(int fd, int level, int option, int value)
 /*
  * Sets options of a new socket: errors of the path are reported (IP_RECVERR), and fragments never
  * made. The engine finds out how much the path carries, hence IP_PMTUDISC_PROBE: with
- * IP_PMTUDISC_DO
- * the kernel would refuse what is larger than an ICMP message said, which anybody can forge.
- * Returns
- * NULL, or the option that failed, with errno.
+ * IP_PMTUDISC_DO the kernel would refuse what is larger than an ICMP message said, which anybody
+ * can forge. Returns NULL, or the option that failed, with errno.
  */
 static const char *udp_set_defaults(int fd, sa_family_t family)
 {
@@ -151,7 +150,7 @@ static const char *udp_set_defaults(int fd, sa_family_t family)
     }
     (void) udp_set_option(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER,
                           v4 ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE);
-    /* Each datagram comes with a count of those that found no room, once there were some. */
+    /* Once datagrams found no room, each one that is received comes with their count. */
     (void) udp_set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
     /* MSG_PEEK reads behind what was read before (udp_recv.h). */
     (void) udp_set_option(fd, SOL_SOCKET, SO_PEEK_OFF, 0);
@@ -163,8 +162,8 @@ uint32_t btl_ib_udp_socket_wanted(uint32_t buffer)
     return buffer != 0 ? buffer : BUFFER_WANTED;
 }
 
-/* Makes a socket with our options, whose buffers are as large as wanted, or as the system grants.
- * Returns its descriptor, or a negative errno after logging why at `level`. */
+/* Makes a socket with our options, and buffers as large as wanted, or as the system grants. Returns
+ * its descriptor, or a negative errno after logging why at `level`. */
 static int udp_socket_new(btl_ib_udp_sockets_t *sockets, int level)
 {
     const sa_family_t family = sockets->own.any.sa_family;
@@ -209,8 +208,8 @@ static void udp_socket_mark(const btl_ib_udp_log_t *log, int level, int fd, sa_f
     }
 }
 
-/* Asks the system to report the ECN codepoint of received datagrams (`tells`), or not to. Returns
- * whether it can. */
+/* Asks the system to report the ECN codepoints of received datagrams (`tells`), or not to. Returns
+ * whether it does as asked. */
 static bool udp_socket_tell_ecn(const btl_ib_udp_log_t *log, int level, int fd, sa_family_t family,
                                 bool tells)
 {
@@ -283,7 +282,7 @@ static int udp_socket_bind(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_nam
 }
 
 /* Returns the limits of the system that make a socket's buffers smaller than `buffer` bytes; or, if
- * that is 0, too small for bursts of a few peers. */
+ * `buffer` is 0, smaller than BUFFER_NEEDED. */
 static btl_ib_limit_t udp_socket_limit(const btl_ib_udp_log_t *log, int fd, uint32_t buffer)
 {
     const uint32_t needed = buffer != 0 ? buffer : BUFFER_NEEDED;
@@ -392,10 +391,10 @@ static struct {
     uint32_t open;     /* bits: rails that are open */
     int epoll_fd;      /* of all rails; -1: there is no set */
     uint32_t ready;    /* bits: rails that had something when the set was last asked */
-    uint32_t answered; /* bits: rails that got that answer; if one asks again, so is the set */
+    uint32_t answered; /* bits: rails that got that answer; when one comes again the set is asked */
     uint64_t turn_at;  /* us: `now` of this turn */
     uint32_t polled;   /* bits: rails that were polled in this turn */
-    bool asks;         /* the set is asked, as many rails were polled in the turn before */
+    bool asks;         /* the set is in use, as many rails were polled in the turn before */
 } rails = {.epoll_fd = -1};
 
 static void rails_set_open(uint32_t open)
@@ -447,7 +446,7 @@ static uint32_t rails_find_ready(void)
 {
     struct epoll_event events[32];
     const int n = epoll_wait(rails.epoll_fd, events, 32, 0);
-    uint32_t ready = n < 0 ? UINT32_MAX : 0; /* then each rail asks its own set */
+    uint32_t ready = n < 0 ? UINT32_MAX : 0; /* after a failure each rail asks its own set */
 
     for (int i = 0; i < n; i++) {
         ready |= events[i].data.u32;
@@ -524,8 +523,8 @@ static int sockets_open_single(btl_ib_udp_sockets_t *sockets, const btl_ib_open_
     return rc;
 }
 
-/* Opens two sockets at ports in a row. In a range the first port is taken in steps of two, so that
- * the rails leave no single ports between them. Returns 0 or a negative errno. */
+/* Opens two sockets at ports in a row. In a range only each second port can be the first of the
+ * two, so that rails leave no single ports between them. Returns 0 or a negative errno. */
 static int sockets_open_pair(btl_ib_udp_sockets_t *sockets, const btl_ib_open_params_t *params)
 {
     const uint32_t last = last_port(params);
@@ -603,7 +602,7 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
     sockets->limit = udp_socket_limit(sockets->log, fd, params->socket_buffer);
     sockets->buffer_bytes = 2 * udp_socket_buffer(fd, SO_RCVBUF);
     sockets->keep_most = sockets_allow_kept(sockets);
-    /* The loopback interface, or a veth, which leads to a container. */
+    /* Such interfaces are the loopback interface, and a veth, which leads to a container. */
     btl_ib_facts_interface_driver(device->interface, &facts);
     sockets->within = device->loopback || strcmp(facts.driver, "veth") == 0;
     /* Kernels before 4.18 do not know the option, and refuse it. */

@@ -40,7 +40,7 @@ static inline void btl_ib_udp_name_set_port(btl_ib_udp_name_t *name, uint16_t po
     name->v4.sin_port = htons(port);
 }
 
-/* True if both have the same IP address; ports are ignored. */
+/* True if two names have the same IP address; ports are ignored. */
 bool btl_ib_udp_name_same_host(const btl_ib_udp_name_t *a, const btl_ib_udp_name_t *b);
 
 /* Returns the name with a port that is `by` higher. */
@@ -105,7 +105,7 @@ enum {
 
 typedef struct btl_ib_udp_socket {
     int fd;
-    bool latency;   /* in the latency lane: its port, and those that it sends to, are one higher */
+    bool latency;   /* of the latency lane: its port, and the ports it sends to, are one higher */
     bool ect;       /* messages without a traffic class of their own leave with ECT(0) */
     uint8_t unlike; /* calls whose first datagram wanted the other codepoint, less those that did
                      * not; at least 0 */
@@ -113,9 +113,8 @@ typedef struct btl_ib_udp_socket {
 
 /*
  * A socket that only sends, for the spare flow or for one of the paths of bulk, bound to a port
- * that
- * no peer knows. It is not polled, which would cost each message 0.16 us: datagrams that arrive at
- * it are dropped, and its errors are read when a send fails.
+ * that no peer knows. It is not polled, which would cost each message 0.16 us: datagrams that
+ * arrive at it are dropped, and its errors are read when a send fails.
  */
 typedef struct btl_ib_udp_sender {
     btl_ib_udp_socket_t socket; /* fd -1: none */
@@ -149,7 +148,7 @@ typedef struct btl_ib_udp_sockets {
     btl_ib_limit_t limit; /* of the system, which keeps the buffers small */
     bool gso;             /* the kernel splits messages that are sent (UDP_SEGMENT) */
     bool gro;             /* the kernel joins received datagrams (UDP_GRO, Linux 5.0 and later) */
-    bool no_gro;          /* it is not asked to join them */
+    bool no_gro;          /* the kernel is not asked to join them */
     int epoll_fd;         /* readable when a socket is; -1: there is no such set */
     struct {              /* private to "many rails" */
         uint32_t bit;     /* identifies the rail in this process; 0: no bit was left */

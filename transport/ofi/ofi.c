@@ -29,8 +29,8 @@ enum {
 
 typedef struct ofi_endpoint ofi_endpoint_t;
 
-/* An operation, which libfabric hands back with its completion. `context` comes first: a provider
- * may use that memory itself (FI_CONTEXT, FI_CONTEXT2). */
+/* A send or receive. libfabric hands it back with its completion. `context` comes first, as a
+ * provider may use that memory itself (FI_CONTEXT, FI_CONTEXT2). */
 typedef struct ofi_op {
     struct fi_context2 context;
     bool is_recv;
@@ -86,8 +86,8 @@ static ofi_t *ofi_of(btl_ib_transport_t *t)
     return (ofi_t *) t;
 }
 
-/* Logs a call that failed, and reports it to the caller of an open. Returns a negative errno:
- * libfabric's codes are errnos up to 255, others become -EIO. */
+/* Logs a call that failed; during an open, also tells its caller. Returns a negative errno:
+ * libfabric's codes up to 255 are errnos, others become -EIO. */
 static int ofi_failed(const ofi_t *ofi, const char *call, int rc)
 {
     if (ofi->refused != NULL) {
@@ -107,8 +107,8 @@ static int ofi_check(const ofi_t *ofi, const char *call, int rc)
 
 /* ---- sending ---- */
 
-/* Returns our endpoint by which a datagram leaves. To a peer with one endpoint it is the last one,
- * as such a peer may be of a release that knows no other source of ours. */
+/* Returns our endpoint by which a datagram leaves. Datagrams to a peer with one endpoint leave by
+ * the last one: the peer may be of a release that knows no other source of ours. */
 static ofi_endpoint_t *ofi_source_endpoint(ofi_t *ofi, const btl_ib_ofi_peer_t *peer,
                                            uint32_t channel)
 {
@@ -169,7 +169,8 @@ static int ofi_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int 
                 ofi_source_endpoint(ofi, &ofi->peers.peer[batch[i].to], batch[i].channel);
             ofi_log_send_error(ofi, batch[i].size <= t->attr.inline_size ? "fi_inject" : "fi_send",
                                rc);
-            /* If no send is under way the queue is not full, and this one may never be taken. */
+            /* If no send is under way the queue is not full: the provider may never take this
+             * one. */
             const bool refused = (rc == EAGAIN || rc == ENOMEM) && endpoint->tx_out == 0;
             *error = refused ? ENOBUFS : rc < 256 ? rc : EIO;
             return i;
@@ -180,8 +181,8 @@ static int ofi_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int 
 
 /* ---- receiving ---- */
 
-/* Returns the bytes of a posted buffer: one more than we accept, because the udp provider does not
- * report that it cut a datagram. */
+/* Returns the bytes of a posted buffer: one more than the largest datagram, as the udp provider
+ * cuts longer ones without reporting it. */
 static size_t rx_posted_size(const ofi_t *ofi, const ofi_endpoint_t *endpoint)
 {
     return ofi->rx_prefix + endpoint->rx_size + 1;
@@ -277,9 +278,9 @@ static void ofi_sent(ofi_op_t *op, btl_ib_event_t *event)
     endpoint->tx_out--;
 }
 
-/* Handles a completion with an error: of a datagram, which is lost (its buffer is not), or of the
- * device. One without a context is of fi_inject(): all others have one. (The flags do not tell, as
- * usnic leaves them out.) Returns how many events it makes. */
+/* Handles a completion with an error: of a datagram, which is lost, though its buffer is not; or of
+ * the device. A completion without a context is that of fi_inject(), as all other operations have
+ * one. (Flags would not tell, as usnic leaves them out.) Returns how many events it makes. */
 static int ofi_read_error(ofi_t *ofi, struct fid_cq *cq, btl_ib_event_t *event)
 {
     struct fi_cq_err_entry entry = {0};
@@ -333,7 +334,8 @@ static int ofi_take(ofi_t *ofi, const struct fi_cq_msg_entry *entry, fi_addr_t f
     return 1;
 }
 
-/* Reads a completion queue once. Returns how many events that made; *more: it may have more. */
+/* Reads a completion queue once. Returns how many events that made; *more: the queue may have
+ * more. */
 static int ofi_read(ofi_t *ofi, struct fid_cq *cq, btl_ib_event_t *events, int max, bool *more)
 {
     struct fi_cq_msg_entry entries[BATCH];
@@ -364,11 +366,10 @@ static int ofi_read(ofi_t *ofi, struct fid_cq *cq, btl_ib_event_t *events, int m
 
 /*
  * Polls the endpoints. A provider may return one completion for each call (udp: one system call,
- * one
- * datagram), so a batch takes several calls. But the first datagram after a silence is handed up at
- * once, as a process that waits for an answer gains nothing by another call. Completion queues are
- * read in the order of channels, that of commands first; after a full batch the next poll() begins
- * where this one ended.
+ * one datagram), so a batch takes several calls. But the first datagram after a silence is handed
+ * up at once, as a process that waits for an answer gains nothing by another call. Completion
+ * queues are read in the order of channels, that of commands first; after a full batch the next
+ * poll() begins where this one ended.
  */
 static int ofi_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
 {
@@ -463,8 +464,8 @@ static void ofi_mem_deregister(btl_ib_transport_t *t, void *handle)
     }
 }
 
-/* Returns how many buffers of an endpoint credits may promise: not those above the watermark, which
- * may be waiting to be posted, nor the reserve. */
+/* Returns how many buffers of an endpoint credits may promise: those up to the watermark, as others
+ * may be waiting to be posted, less the reserve. */
 static uint32_t rx_promised(const ofi_endpoint_t *endpoint)
 {
     return endpoint->rx_watermark - endpoint->rx_reserve;
@@ -647,8 +648,8 @@ static void reserve_plan(ofi_t *ofi, const btl_ib_open_params_t *params)
     }
 }
 
-/* Sets the watermark of an endpoint. Of `all` buffers that were planned `waiting` may wait to be
- * posted again; if it has fewer buffers, fewer in proportion. */
+/* Sets the watermark of an endpoint: `waiting` of `all` planned buffers may wait to be posted
+ * again; if the endpoint has fewer buffers, fewer in proportion. */
 static void watermark_plan(ofi_endpoint_t *endpoint, uint32_t waiting, uint32_t all)
 {
     const uint64_t part = all > 0 ? (uint64_t) waiting * endpoint->rx_depth / all : 0;
@@ -657,7 +658,7 @@ static void watermark_plan(ofi_endpoint_t *endpoint, uint32_t waiting, uint32_t 
 }
 
 /* Chooses how many endpoints there are, and their sizes. A device of the kernel's network stack has
- * one unless more are asked for: each costs a system call a poll. */
+ * one unless the user wants more, as each costs a system call for each poll. */
 static void channels_plan(ofi_t *ofi, const btl_ib_open_params_t *params,
                           const btl_ib_transport_attr_t *attr, bool own)
 {
@@ -865,7 +866,7 @@ static void ofi_memory_estimate(const btl_ib_open_params_t *open,
 }
 
 /* Asks the provider for the device once more, now with the sources of datagrams (FI_SOURCE).
- * Returns the device as it is if the provider has no such thing; NULL if memory is short. */
+ * Returns the device as it is if the provider cannot tell sources; NULL if memory is short. */
 static struct fi_info *info_choose(const struct fi_info *device)
 {
     struct fi_info *hints = fi_dupinfo(device);

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Providers by preference, hardware first. Only devices of the best one that is there are offered:
- * the others would use the same wires. */
+/* Providers by preference, hardware first. Only devices of the best provider that has any are
+ * offered, as the others would use the same wires. */
 static const char *const preferred[] = {"usnic", "efa", "verbs", "udp"};
 enum {
     PREFERRED = sizeof(preferred) / sizeof(preferred[0]),
@@ -188,8 +188,8 @@ static int provider_best_rank(const struct fi_info *all, const struct ifaddrs *i
     return best;
 }
 
-/* Puts a device on the list, which takes `info`, unless the device is there with an address as
- * good. Returns the new count. */
+/* Adds a device to the list, which takes over `info`; unless the list has the device with an
+ * address that is as good. Returns the new count. */
 static int devices_enter(struct fi_info *info, btl_ib_device_t *list, int count,
                          const struct ifaddrs *interfaces)
 {

@@ -125,8 +125,7 @@ static btl_ib_addr_t peer_at(uint32_t place)
     return place == 0 ? BTL_IB_ADDR_UNKNOWN : (place - 1) / BTL_IB_OFI_ENDPOINTS_MAX;
 }
 
-/* Returns the link behind `place` in a list. A place names an endpoint of a peer, as in
- * `bucket`. */
+/* Returns the link to the place that follows `place` in its bucket. */
 static uint32_t *peer_next(const btl_ib_ofi_peers_t *peers, uint32_t place)
 {
     return &peers->peer[peer_at(place)].next[(place - 1) % BTL_IB_OFI_ENDPOINTS_MAX];
@@ -186,7 +185,7 @@ static bool peers_grow(btl_ib_ofi_peers_t *peers)
     peers->room = room.count;
     peers->peer = room.entry;
     peers->bucket = room.bucket;
-    for (uint32_t i = 0; i < peers->count; i++) { /* no place is free, or it would not grow */
+    for (uint32_t i = 0; i < peers->count; i++) { /* none is free: only then the table grows */
         peer_link(peers, i);
     }
     return true;

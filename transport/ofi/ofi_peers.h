@@ -70,22 +70,24 @@ int btl_ib_ofi_address_unpack(const uint8_t *bytes, size_t len, const uint8_t *o
 /* ---- peers ---- */
 
 typedef struct btl_ib_ofi_peer {
-    uint32_t users; /* addr_add() calls less addr_remove() calls; 0: free */
+    uint32_t users; /* how often it was added, less how often removed; 0: free */
     uint32_t count; /* of endpoints */
     fi_addr_t to[BTL_IB_OFI_ENDPOINTS_MAX];
-    uint32_t next[BTL_IB_OFI_ENDPOINTS_MAX]; /* as `bucket`; next[0] of a free one: index + 1 */
+    uint32_t next[BTL_IB_OFI_ENDPOINTS_MAX]; /* the next place in each one's bucket; next[0] of a
+                                              * free peer: the next free peer, index + 1 */
 } btl_ib_ofi_peer_t;
 
 /* A table of peers: by handle (btl_ib_addr_t), which is the index, and by the endpoint that sent a
- * datagram. */
+ * datagram. A "place" names one endpoint of a peer: index * BTL_IB_OFI_ENDPOINTS_MAX + number of
+ * the endpoint + 1; 0: none. */
 typedef struct btl_ib_ofi_peers {
     struct fid_av *av;
     btl_ib_ofi_peer_t *peer;
-    uint32_t *bucket; /* index * BTL_IB_OFI_ENDPOINTS_MAX + which + 1; 0: none */
-    uint32_t count;   /* places of `peer` that were ever used */
-    uint32_t room;    /* places of `peer`; BTL_IB_OFI_ENDPOINTS_MAX times as many buckets */
-    uint32_t free;    /* index + 1 of the first free place; 0: none */
-    uint32_t recent;  /* source of the last datagram, as in `bucket`; 0: unknown */
+    uint32_t *bucket; /* by endpoint: the first place */
+    uint32_t count;   /* entries of `peer` that were ever used */
+    uint32_t room;    /* entries of `peer`; BTL_IB_OFI_ENDPOINTS_MAX times as many buckets */
+    uint32_t free;    /* index + 1 of the first free entry; 0: none */
+    uint32_t recent;  /* place of the last datagram's source; 0: unknown */
 } btl_ib_ofi_peers_t;
 
 /* Adds a user to a peer. Returns 0 and *addr, -ENOMEM or -EHOSTUNREACH. *refused is the error of

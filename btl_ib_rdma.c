@@ -466,7 +466,7 @@ static bool may_be_divided(const btl_ib_rdma_t *rdma, const btl_ib_memory_handle
 }
 
 /* Finds the other endpoints of the same peer that may carry parts: those whose connections use
- * their own rails, as after a failover two connections share a rail. Fills in `rails` with them,
+ * their own rails. (After a failover two connections share a rail.) Fills in `rails` with them,
  * retained, and *bandwidth with the sum of all rails, that of `own` included. Returns how many it
  * found. */
 static uint32_t choose_rails(const btl_ib_endpoint_t *own, btl_ib_endpoint_t **rails,
@@ -491,9 +491,9 @@ static uint32_t choose_rails(const btl_ib_endpoint_t *own, btl_ib_endpoint_t **r
     return count;
 }
 
-/* Starts parts of an operation over other rails, by their bandwidths; the operation itself keeps
- * the rest, op.size. Parts are taken from its end, so that the rest stays in one piece whatever
- * starts. */
+/* Starts parts of an operation over other rails, in proportion to their bandwidths. The operation
+ * keeps the rest, of op.size bytes. Parts are cut off at its end, so that the rest is in one piece
+ * even if some of them cannot be started. */
 static void divide(btl_ib_rdma_t *rdma)
 {
     btl_ib_endpoint_t *rails[BTL_IB_RAILS_MAX];

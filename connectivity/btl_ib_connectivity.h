@@ -35,10 +35,10 @@ typedef struct btl_ib_pair_info {
  * large datagrams. It has no packets of its own: it makes the connections that add_procs would make
  * later, has the engine contact each (btl_ib_conn_check_path()), and writes down the results.
  *
- * It is made in the first add_procs, in MPI_Init, when all processes have published what peers have
- * to know, and all of them are at the same point, so that each answers at once. (Open MPI itself
- * adds most processes only at the first message.) Connections that work stay, and add_procs adopts
- * them; the others are closed again.
+ * It is made in the first add_procs, in MPI_Init: then all processes have published what peers have
+ * to know, and all are at the same point, so that each answers at once. (Open MPI itself adds most
+ * processes only at the first message.) Connections that work stay, and add_procs adopts them. The
+ * others are closed again.
  */
 
 /* What the map needs. All that the pointers name stays until btl_ib_connectivity_end(). */

@@ -364,7 +364,7 @@ static const char *find_other_btl(void)
     return NULL;
 }
 
-/* Writes, as a line of its own, which BTL to use instead of ib; "" if there is none. */
+/* Writes, as a line of its own, which BTL to use instead of ib; "" if no other was loaded. */
 static void format_without_ib(char *out, size_t size)
 {
     const char *other = find_other_btl();
@@ -377,6 +377,16 @@ static void format_without_ib(char *out, size_t size)
     }
 }
 
+/*
+ * Shows "peer lost". The reason and the advice are the engine's (`reason`), unless the network may
+ * be the cause and something is known of it; then the first of these that applies:
+ *
+ *      our own system refuses to send       what it said, and what to do about that
+ *      an ICMP message or the like came     the engine's reason and the message; advice on that
+ *      datagrams came, but not acceptable   the engine's reason and what came; advice on that
+ *
+ * A refused peer that never answered has a reason of its own: nobody was ever at its port.
+ */
 void btl_ib_report_peer_lost(const btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
                              btl_ib_death_t reason, const btl_ib_diagnosis_t *diagnosis)
 {

@@ -151,7 +151,7 @@ static void note_attended(watch_t *watch, uint64_t now, uint64_t cpu)
 }
 
 /* Returns for how long to leave the application alone, us, because it waits for a processor; 0: it
- * does not, or `called` progress. */
+ * does not wait, or has `called` progress. */
 static uint64_t note_queued(const btl_ib_progress_thread_t *self, watch_t *watch, bool called)
 {
     const uint64_t now = btl_ib_now();
@@ -193,9 +193,14 @@ static uint64_t grow_idle(btl_ib_progress_thread_t *self, watch_t *watch, uint64
     return UNTIL_WOKEN;
 }
 
-/* Prepares to wait for more from peers, after the engine received `came` datagrams: has devices
- * wake the thread, or, if they cannot, polls often while peers are served. Returns how long to
- * sleep, us. */
+/*
+ * Prepares to sleep until peers send more, after the engine received `came` datagrams. Returns how
+ * long to sleep, us:
+ *
+ *      more may wait in a transport   RUN_PAUSE
+ *      devices can wake the thread    until one does, or the engine has something due
+ *      devices cannot                 RUN_PAUSE while peers were served lately, else a period
+ */
 static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now,
                                int came)
 {
@@ -205,9 +210,10 @@ static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, u
         watch->served_at = now;
     }
     if (came >= self->config.burst) {
-        return RUN_PAUSE; /* a transport may hold more, for which no device will wake us */
+        return RUN_PAUSE; /* a transport may hold more, of which no device will tell */
     }
-    /* If a device woke the thread for nothing, it would do so for ever: do not wait for devices. */
+    /* A device that woke the thread though nothing came would do so for ever: do not wait for
+     * it. */
     if (came > 0 || !watch->by_device) {
         watch->fds = btl_ib_engine_wait_fds(self->engine, watch->fd);
     }

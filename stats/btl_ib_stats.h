@@ -19,11 +19,8 @@
 
 /* ---- values ---- */
 
-/*
- * Counters of devices, besides those of the engine (btl_ib_counters.h). That header and this one
- * are
- * the only places with their names and descriptions.
- */
+/* The names and descriptions of all counters stand in two places only: those of the engine in
+ * btl_ib_counters.h, those of devices here. */
 
 /* Counters of a device, besides those of its rail in the engine: X(field, "what it counts"). */
 #define BTL_IB_DEVICE_COUNTERS(X)                                                                  \
@@ -58,7 +55,7 @@ typedef struct btl_ib_process_counters {
  * when it is written, and the counters of the process at intervals.
  */
 
-/* The counters of a connection by which something was exchanged. */
+/* The counters of a connection on which something was sent or received. */
 typedef struct btl_ib_peer_record_info {
     uint64_t name; /* of the peer, as the engine knows it */
     uint32_t rail; /* of ours */
@@ -78,8 +75,8 @@ typedef struct btl_ib_sample_info {
 typedef struct btl_ib_stats_records {
     btl_ib_peer_record_info_t *peers;
     uint32_t peer_count;    /* of peers */
-    uint32_t peer_room;     /* peers that there is memory for */
-    uint32_t peers_written; /* how many of the first ones the file of an interval had already */
+    uint32_t peer_room;     /* peers for which there is memory */
+    uint32_t peers_written; /* the first ones, which the file of an interval had already */
     btl_ib_sample_info_t *samples;
     uint32_t sample_count;
     uint32_t every;   /* one of this many intervals is kept; doubled when there is no room left */
@@ -89,10 +86,8 @@ typedef struct btl_ib_stats_records {
 
 /* ---- life ---- */
 
-/*
- * Values are read only when they are reported, from where the engine and others count them anyway,
- * so that statistics cost nothing in between.
- */
+/* Values are read only when they are reported, from where the engine and others count them anyway.
+ * So statistics cost nothing in between. */
 
 /* What statistics need. All that the pointers name stays until btl_ib_stats_end(). */
 typedef struct btl_ib_stats_config {
@@ -157,9 +152,9 @@ int btl_ib_stats_file_create(const char *name);
 int btl_ib_stats_file_last(const btl_ib_stats_t *stats, uint64_t now);
 
 /* Writes the file at an interval: with the last two samples only, and without peers that had ended
- * before the last interval, so that these are not written again and again. Then forgets all records
- * of peers but the first `ended`: the others are of connections that go on. Ignores errors:
- * btl_ib_stats_file_last() reports one that persists. */
+ * before the last interval, so that these are not written again and again. Then keeps the first
+ * `ended` records of peers, and forgets the others, which are of connections that go on. Ignores
+ * errors: btl_ib_stats_file_last() reports one that persists. */
 void btl_ib_stats_file_update(btl_ib_stats_t *stats, uint64_t now, uint32_t ended);
 
 /* ---- a signal that asks for what a process waits for ---- */

@@ -4,11 +4,11 @@
  */
 
 /*
- * The file of btl_ib_trace begins with a description in JSON, padded to BTL_IB_TRACE_HEADER bytes,
- * whose last eight count all events that were ever written. The events follow, in a ring: when it
- * is
- * full, new events overwrite the oldest. The file is mapped, so that a process that is killed loses
- * nothing. No OPAL in here: the simulator writes such files, too.
+ * The file of btl_ib_trace begins with a header of BTL_IB_TRACE_HEADER bytes: a description in
+ * JSON, padding, and in the last eight bytes the number of all events that were ever written. The
+ * events follow, in a ring: when it is full, new events overwrite the oldest. The file is mapped,
+ * so that a process that is killed loses nothing. No OPAL in here: the simulator writes such files,
+ * too.
  */
 
 #ifndef BTL_IB_TRACE_FILE_H

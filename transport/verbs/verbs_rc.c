@@ -27,8 +27,8 @@
 /* ---- devices ---- */
 
 /*
- * RDMA devices are found by asking rdma_cm about each address of this host. Only rdma_cm knows
- * which device an IP address belongs to: IPoIB, RoCE and iWARP each find out in their own way.
+ * RDMA devices are listed by asking rdma_cm about each address of this host: it alone knows which
+ * device an IP address belongs to (IPoIB, RoCE and iWARP each find out in their own way).
  */
 
 static void device_turn_down(const btl_ib_search_t *search, const char *name, const char *why)
@@ -45,8 +45,8 @@ static bool gids_are_addresses(const struct rdma_cm_id *id, const struct ibv_por
            && id->verbs->device->transport_type != IBV_TRANSPORT_IWARP;
 }
 
-/* Returns whether the user wants the GID that is this address (btl_ib_gid_index). On Ethernet the
- * GIDs of a port are the addresses of its interface. */
+/* Looks whether the user wants the GID that is this address. On Ethernet the GIDs of a port are the
+ * addresses of its interface. */
 static bool device_gid_wanted(const btl_ib_search_t *search, const struct ifaddrs *i,
                               const struct rdma_cm_id *id, const struct ibv_port_attr *port)
 {
@@ -129,7 +129,7 @@ static int device_ask(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
     }
     if (rdma_bind_addr(id, i->ifa_addr) == 0) {
         rc = device_add(list, search, i, id);
-    } else if (errno != ENODEV && errno != EADDRNOTAVAIL) { /* these two: no RDMA device has it */
+    } else if (errno != ENODEV && errno != EADDRNOTAVAIL) { /* those: it has no RDMA device */
         btl_ib_verbs_turn_down(search, i->ifa_name, "rdma_bind_addr", errno);
     }
     (void) rdma_destroy_id(id);
@@ -190,8 +190,9 @@ static int rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 
 /* ---- sending ---- */
 
-/* Does what send_post() does for a short batch: datagrams that fit the peer's eager ring go there,
- * the others are sent. */
+/* All datagrams of one send() that go to one queue of one peer are posted by one call. */
+
+/* Posts few datagrams, by eager RDMA where they fit the peer's ring, and returns as send_post(). */
 static int send_post_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
                            int *error)
 {
@@ -219,8 +220,8 @@ static int send_post_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib
     return taken;
 }
 
-/* Posts datagrams by one call; there is room for them. Returns how many the device took; *error is
- * 0 or an errno. */
+/* Posts datagrams that there is room for, by send or eager RDMA. Returns how many were taken;
+ * *error is 0 or an errno. */
 static int send_post(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
                      int *error)
 {
@@ -235,8 +236,8 @@ static int send_post(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t 
     return taken;
 }
 
-/* Sends datagrams that go to one queue of one peer and have the same `spare` (all data, or all
- * control traffic). Returns how many were taken; *error says what stopped the next one. */
+/* Sends datagrams that go to one queue of one peer, and are all data or all control traffic.
+ * Returns how many were taken; *error says why not more. */
 static int send_run(btl_ib_rc_t *rc, const btl_ib_tx_t *batch, int n, int *error)
 {
     btl_ib_rc_conn_t *conn = btl_ib_rc_cm_conn(rc, batch->to, batch->channel, error);
@@ -286,10 +287,10 @@ static int rc_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
 
 /* ---- polling ---- */
 
-enum { FULL_POLLS = 64 }; /* polls with events between two polls of the connection manager */
+enum { FULL_POLLS = 64 }; /* with events, between two polls of the connection manager */
 
-/* Posts idle buffers of a shared queue. If that fails the rail fails, as all peers would be short
- * of buffers for good. */
+/* Posts idle buffers of a shared queue. If that fails so does the rail: all peers are short of
+ * buffers for good. */
 static void post_shared(btl_ib_rc_t *rc, const btl_ib_verbs_rx_pool_t *pool)
 {
     const int posted = btl_ib_rc_rxqs_post_shared(&rc->rxqs, pool);
@@ -300,8 +301,8 @@ static void post_shared(btl_ib_rc_t *rc, const btl_ib_verbs_rx_pool_t *pool)
     }
 }
 
-/* Posts idle buffers of all shared queues before messages are handed up: handlers may take long,
- * and senders would meet RNR meanwhile. */
+/* Posts idle buffers of all shared queues, before messages are handed up: that may take long, and
+ * meanwhile senders would meet RNR. */
 static void replace_shared(btl_ib_rc_t *rc)
 {
     for (uint32_t i = 0; i < rc->rxqs.count; i++) {
@@ -311,8 +312,8 @@ static void replace_shared(btl_ib_rc_t *rc)
     }
 }
 
-/* Posts a connection's own idle buffers if few are posted, and tells the peer. There is no hurry
- * until then, as the peer sends only what there are buffers for. */
+/* Posts a connection's own idle buffers if few are posted, and tells the peer. They may wait so
+ * long: the peer sends only what there are buffers for. */
 static void post_own(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
     const int posted = btl_ib_rc_rxqs_post_own(&rc->rxqs, conn->channel, &conn->rx);
@@ -325,9 +326,8 @@ static void post_own(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     btl_ib_rc_credit_update(&conn->credit);
 }
 
-/* Leaves a connection's own idle buffers to the next poll, so that an answer to the message goes
- * first; or posts them at once if the peer waits for them. Only one connection can be left to the
- * poll. */
+/* Schedules a connection's own buffers for the next poll, as an answer to the message goes first;
+ * posts them at once if the peer waits for them. */
 static void post_own_soon(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
     if (btl_ib_rc_credit_peer_is_out(&conn->credit)) {
@@ -335,7 +335,7 @@ static void post_own_soon(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     } else if (btl_ib_rc_rx_is_low(&conn->rx) && rc->conns.owing != conn) {
         btl_ib_rc_conn_t *before = rc->conns.owing;
         rc->conns.owing = conn;
-        if (before != NULL) {
+        if (before != NULL) { /* its time has come */
             post_own(rc, before);
         }
     }
@@ -382,7 +382,7 @@ static void rc_repost(btl_ib_transport_t *t, void *const *buffers, int n)
     }
 }
 
-/* Returns the buffer that a completion is about; `conn` is not used if the buffer is shared. */
+/* Returns the buffer that a completion is about; `conn` is not looked at if it is shared. */
 static btl_ib_verbs_rx_buffer_t *rc_buffer_of(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint64_t id)
 {
     const uint32_t number = (uint32_t) id & ~BTL_IB_RC_RECV;
@@ -394,8 +394,7 @@ static btl_ib_verbs_rx_buffer_t *rc_buffer_of(btl_ib_rc_t *rc, btl_ib_rc_conn_t 
                 .rx.buffer[number & ((1u << BTL_IB_RC_INDEX_BITS) - 1)];
 }
 
-/* Takes one of the transport's own messages: a control message (verbs_rc_idle.h), or the empty one
- * that opens a connection. */
+/* Takes one of the transport's own messages: of verbs_rc_idle.h, or the empty one that connects. */
 static void received_control(btl_ib_rc_t *rc, const struct ibv_wc *wc,
                              btl_ib_verbs_rx_buffer_t *buffer)
 {
@@ -405,18 +404,17 @@ static void received_control(btl_ib_rc_t *rc, const struct ibv_wc *wc,
     memcpy(bytes, btl_ib_verbs_rx_data(buffer), sizeof(bytes));
     repost_run(rc, &unused, 1);
     btl_ib_rc_conn_t *conn = btl_ib_rc_conns_of(&rc->conns, wc);
-    if (conn != NULL && conn == rc->conns.owing && conn->rdma != NULL) { /* it has few buffers */
+    if (conn != NULL && conn == rc->conns.owing && conn->rdma != NULL) { /* it has few */
         rc->conns.owing = NULL;
         post_own(rc, conn);
         conn = btl_ib_rc_conns_of(&rc->conns, wc);
     }
-    if (wc->byte_len > 0 && conn != NULL) { /* NULL: it broke when buffers were to be posted */
+    if (wc->byte_len > 0 && conn != NULL) { /* NULL: no buffer could be posted again */
         btl_ib_rc_idle_received(rc, conn, bytes);
     }
 }
 
-/* Takes the completion of a message that came. Returns how many events it made: 1, or 0 if the
- * message is the transport's own. */
+/* Takes the completion of a message that came. Returns how many events that makes. */
 static int rc_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *wc,
                        btl_ib_event_t *event)
 {
@@ -452,7 +450,7 @@ static int rc_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv
     return 1;
 }
 
-/* Takes the completion of a send request, which ends all requests before it as well. */
+/* Takes the completion of a send request, and of all before it. */
 static void rc_sent(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *wc)
 {
     btl_ib_rc_conn_sent(conn, btl_ib_rc_sq_number(&conn->sq, wc->wr_id) + 1, 0);
@@ -466,8 +464,8 @@ static void rc_sent(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc
     }
 }
 
-/* Takes the completion of a request that failed, or whose connection is closed (`conn` NULL). The
- * first failure ends the connection: all later requests fail. */
+/* Takes the completion of a request that failed, or whose connection is closed (`conn` NULL). After
+ * one failure all requests that follow fail. */
 static void rc_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *wc)
 {
     const bool recv = btl_ib_rc_wr_id_is_recv(wc->wr_id);
@@ -478,14 +476,14 @@ static void rc_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_
         btl_ib_verbs_rx_pool_taken(buffer->pool);
         repost_run(rc, &unused, 1);
     }
-    /* While a connection is being made, the connection manager decides, as it knows more. */
+    /* While it is being connected the connection manager decides: it knows more. */
     if (conn == NULL || conn->stage < BTL_IB_RC_ACCEPTED) {
         return;
     }
     if (conn->rdma != NULL && !recv) {
         btl_ib_rc_rdma_failed(conn->rdma, btl_ib_rc_sq_number(&conn->sq, wc->wr_id), wc->status);
     }
-    /* Soft-RoCE's sends fail with this status just before the port is known to be down. */
+    /* Soft-RoCE's sends fail with this just before their port is known to be down. */
     if (wc->status == IBV_WC_LOC_QP_OP_ERR || conn->suspect_until != 0) {
         btl_ib_rc_conn_suspect(conn);
     } else {
@@ -508,9 +506,9 @@ static int rc_take_eager(btl_ib_rc_t *rc, btl_ib_rc_eager_t *eager, btl_ib_event
     return count;
 }
 
-/* Makes at most `max` (1 or more) events of the completions that were read. Returns how many. Some
- * completions are left if datagrams in eager rings, which were sent before them, took all of `max`,
- * or wait in the rings because the engine holds too many. */
+/* Makes at most `max` (1 or more) events of the completions in hand. Returns how many. Completions
+ * stay in hand if datagrams in eager rings, which were sent before them, took all of `max`, or wait
+ * there because the engine holds too many. */
 static int rc_take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 {
     const struct ibv_wc *wc = &rc->cqs.wc[rc->cqs.wc_first];
@@ -543,8 +541,7 @@ static int rc_take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
     return count;
 }
 
-/* Takes all completions of one queue, up to `max` events; others that were read are left. Returns
- * how many events it made. */
+/* Takes all that one queue has, up to `max` events; completions beyond them stay in hand. */
 static int rc_take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *events, int max)
 {
     int count = 0;
@@ -572,8 +569,7 @@ static int rc_take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *ev
     return count;
 }
 
-/* Polls the rings that are FADING or OFF AGAIN (verbs_rc_eager.h). Returns how many events it
- * made. */
+/* Polls the rings of peers that might write, and may no longer. */
 static int poll_eager_off(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 {
     const uint64_t now = rc->eagers.fading > 0 ? btl_ib_rc_now_us() : 0;
@@ -588,8 +584,7 @@ static int poll_eager_off(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
     return count;
 }
 
-/* Polls the rings that are ON; and those that are FADING, if there are any. Returns how many events
- * it made. */
+/* Polls the rings of peers that may write, and of those that may no longer, but may not know. */
 static int poll_eager(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 {
     int count = 0;
@@ -614,7 +609,7 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
         rc->conns.owing = NULL;
         post_own(rc, owing);
     }
-    /* While the port is down no completion is taken: connections that ended could not be
+    /* While the port is down nothing is looked at: connections that ended could not be
      * disconnected. */
     if (rc->cqs.wc_count > 0 && !rc->state.down) {
         count = rc_take(rc, events, max);
@@ -629,9 +624,9 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
     if (rc->eagers.count + rc->eagers.fading > 0 && !rc->state.down) {
         count += poll_eager(rc, events + count, max - count);
     }
-    /* The connection manager has its turn when nothing more arrives, so that what arrived before a
-     * connection ended is handed up before its end. If more arrives always, it has its turn all the
-     * same, as peers may wait for an answer. */
+    /* The connection manager comes when nothing more arrives: so what arrived before a connection
+     * ended goes up before its end. Where there is always more it has its turn all the same, as
+     * peers may wait for an answer. */
     if (count == 0 || ++rc->traffic.full_polls >= FULL_POLLS) {
         rc->traffic.full_polls = 0;
         if (btl_ib_rc_cm_progress(rc) && rc->eagers.off != NULL) {
@@ -641,7 +636,7 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
             btl_ib_rc_watch_look(rc, now);
         }
     }
-    if (rc->state.error != 0 && !rc->state.error_reported) { /* the last poll */
+    if (rc->state.error != 0 && !rc->state.error_reported) { /* nobody polls after that */
         btl_ib_rc_peers_close_all(&rc->peers, true);
     }
     if (rc->conns.reporting != NULL) {
@@ -661,7 +656,7 @@ static int rc_wait_fd(btl_ib_transport_t *t)
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
 
-    /* Completions of a port that is down are not taken, and a write to a ring wakes nobody. */
+    /* A port that is down is not polled, and a ring makes no event of the channel. */
     if (rc->state.down || !btl_ib_rc_eagers_turn_off(&rc->eagers)) {
         return -1;
     }
@@ -680,8 +675,8 @@ static int rdma_expose(btl_ib_transport_t *t, void *base, size_t size, unsigned 
                        void **handle, uint32_t *key)
 {
     const btl_ib_rc_port_t *port = &btl_ib_rc_of(t)->port;
-    /* Memory that this process may only read can be exposed to be read. If the device or a peer is
-     * to change it, the right to write it locally is needed as well (ibv_reg_mr(3)). */
+    /* Memory that this process may only read can be a source, and be read by peers. Where peers may
+     * change it the device has to be allowed to as well (ibv_reg_mr(3)). */
     const unsigned changes = BTL_IB_RDMA_READ_INTO | BTL_IB_RDMA_MAY_WRITE | BTL_IB_RDMA_MAY_ATOMIC;
     unsigned flags = access == 0 || (access & changes) != 0 ? IBV_ACCESS_LOCAL_WRITE : 0;
 
@@ -703,7 +698,7 @@ static int rdma_expose(btl_ib_transport_t *t, void *base, size_t size, unsigned 
         flags |= IBV_ACCESS_RELAXED_ORDERING;
     }
     struct ibv_mr *mr = ibv_reg_mr(port->verbs.pd, base, size, flags);
-    if (mr == NULL) { /* no help text, as the engine has another way to move these bytes */
+    if (mr == NULL) { /* the engine has another way, so there is no help text for it */
         const int error = errno;
         BTL_IB_VERBS_LOG(&port->verbs, 10, "%s: %zu bytes cannot be registered: %s", t->name, size,
                          strerror(error));
@@ -721,9 +716,9 @@ static void rdma_cancel(btl_ib_transport_t *t, btl_ib_addr_t to)
     btl_ib_rc_peer_cancel_rdma(peers, peers->peer[to]);
 }
 
-/* True if soft-iWARP would answer a read with wrong bytes: a short read of memory that lies on two
- * pages. Its siw_try_1seg() confuses the lengths of the two parts (Linux 6.1). Such reads are rare,
- * so they are avoided with every iWARP device. */
+/* True if soft-iWARP would answer that read, a short one of what lies on two pages, with wrong
+ * bytes: its siw_try_1seg() takes what lies on the second for the length of what lies on the first
+ * (Linux 6.1). Few reads are such, so no other iWARP device is told from it. */
 static bool rdma_is_corrupted(const btl_ib_rc_port_t *port, const btl_ib_rdma_work_t *work)
 {
     return port->iwarp && work->kind == BTL_IB_RDMA_READ && work->size <= SHORT_READ
@@ -806,7 +801,7 @@ static int rc_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl
     if (peer == NULL) {
         return -ENOMEM;
     }
-    if (!rc->port.iwarp) { /* iWARP has TCP's segments, whatever the MTU */
+    if (!rc->port.iwarp) { /* which has TCP's segments */
         btl_ib_verbs_check_mtu(verbs, theirs.mtu, text);
     }
     *addr = peer->index;
@@ -839,7 +834,7 @@ static void rc_stop(btl_ib_transport_t *t)
     btl_ib_rc_eagers_stop(&rc->eagers);
 }
 
-/* address_text() of btl_ib_transport_ops_t. */
+/* rc_address_text() of btl_ib_transport_ops_t. */
 static bool rc_address_text(const void *bytes, size_t len, char *out, size_t out_len)
 {
     btl_ib_rc_address_t addr;
@@ -891,7 +886,7 @@ enum {
     UNKNOWN_MAX = 1024,     /* peers */
     DEFAULT_PKEY = 0xffff,  /* the partition that all ports are in */
     PKEY_NUMBER = 0x7fff,   /* the bits of a key that name a partition */
-    READS = 64,             /* reads and atomics of each peer that are served at once, by default */
+    READS = 64,             /* of each peer served at once */
     RDMA_MAX = 1 << 30,     /* bytes; devices have 2^31 or less */
 };
 
@@ -918,8 +913,8 @@ static int rc_query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transpor
     return 0;
 }
 
-/* Returns how many bytes of inline data a send can have, up to `wanted`; finds out by making a
- * queue pair. */
+/* Returns how much of a send the device takes out of the work request itself, up to `wanted`: found
+ * by trying. */
 static uint32_t find_inline_size(const btl_ib_rc_t *rc, struct ibv_cq *cq, uint32_t wanted)
 {
     struct ibv_qp_init_attr attr = {
@@ -960,8 +955,8 @@ static int open_queues(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
     return 0;
 }
 
-/* Plans whether the user's memory may be registered; logs if not. With kernels before 5.12 children
- * of fork() do not get registered pages, whatever else lies on them, and would crash. */
+/* Plans whether the user's memory may be registered. With kernels before 5.12 children of fork() do
+ * not get registered pages, whatever else lies on them, and would crash. */
 static bool plan_rdma_of_user_memory(const btl_ib_rc_t *rc)
 {
     if (ibv_is_fork_initialized() != IBV_FORK_ENABLED) {
@@ -974,9 +969,8 @@ static bool plan_rdma_of_user_memory(const btl_ib_rc_t *rc)
     return false;
 }
 
-/* Plans which operations on memory the device does. `wanted`: at most this many reads and atomics
- * of each peer are served at once. Atomics are not used over iWARP, where devices differ in
- * them. */
+/* Plans which operations on memory the device does, with at most `wanted` reads at once of each
+ * peer. Atomics are not used over iWARP: devices differ in them. */
 static void plan_rdma(btl_ib_rc_t *rc, int wanted)
 {
     const struct ibv_device_attr *device = &rc->port.verbs.device;
@@ -997,9 +991,8 @@ static void plan_rdma(btl_ib_rc_t *rc, int wanted)
     }
 }
 
-/* Checks that the interface whose address is used is in the partition that the user wants (0: any).
- * Ethernet has only the default partition, iWARP none. Returns 0, or -ENOENT after telling the
- * user. */
+/* Checks that the partition, which is that of the interface whose address is used, is the one that
+ * was asked for. Ethernet has only the default one, iWARP none. Returns 0 or a negative errno. */
 static int check_partition(const btl_ib_rc_t *rc, uint16_t wanted)
 {
     const btl_ib_verbs_t *verbs = &rc->port.verbs;
@@ -1019,8 +1012,8 @@ static int check_partition(const btl_ib_rc_t *rc, uint16_t wanted)
     return -ENOENT;
 }
 
-/* Logs parameters that mean nothing over iWARP: a user who sets them may rely on them, for example
- * to keep jobs apart. */
+/* Logs parameters that mean nothing over iWARP: who sets them may rely on them, as to keep jobs
+ * apart. */
 static void log_ignored(const btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
 {
     if (rc->port.iwarp && (params->pkey != 0 || params->service_level != 0 || params->mtu != 0)) {
@@ -1068,7 +1061,7 @@ static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
     return btl_ib_verbs_comp_open(&rc->cqs.comp, verbs, rc->cm.events->fd);
 }
 
-/* Sets what cannot fail to be set. */
+/* Sets all that needs no call that can fail. */
 static void rc_init(btl_ib_rc_t *rc, const btl_ib_device_t *device,
                     const btl_ib_open_params_t *params)
 {
@@ -1127,10 +1120,10 @@ static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
 const btl_ib_transport_type_t btl_ib_verbs_rc_type = {
     .name = "verbs",
     .wire = "rc",
-    /* Of the longest queue, credits come back in batches of 8, with the buffers. */
+    /* Credits of the longest come back with the buffers, in batches. */
     .default_queues = "P,256,128:P,8192,64:P,65536,16,8,8",
-    /* As much may be in flight to each peer as with the default queues. Twenty busy peers fill the
-     * shared queues; further ones wait (RNR). */
+    /* As much is in flight to each peer as with the default queues. Twenty busy peers fill the
+     * shared ones: more wait (RNR). */
     .shared_queues = "P,256,128:S,8192,1024,512,64:S,65536,256,128,16",
     .devices = rc_devices,
     .devices_free = btl_ib_verbs_devices_free,

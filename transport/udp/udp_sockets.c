@@ -118,12 +118,11 @@ enum {
     ECN_OFF = 0xfc,  /* a traffic class without the codepoint of ECN */
     UNLIKE_MOST = 4, /* the option changes when `unlike` reaches this */
     BUFFER_WANTED = 4 * 1024 * 1024,
-    BUFFER_NEEDED =
-        212992,       /* what stock kernels grant; a smaller one holds no bursts of a few peers */
-    BUSY_BUDGET = 64, /* datagrams that one read takes from the card: as one interrupt does */
-    KEEP_SHARE = 8,   /* kept messages take at most an eighth of a buffer */
-    KEEP_MOST = 16,   /* kept messages, at most: as many as a processor's cache holds */
-    KEEP_LEAST = 8,   /* if there is room for fewer none are kept: they would not help */
+    BUFFER_NEEDED = 212992, /* what stock kernels grant; less holds no bursts of a few peers */
+    BUSY_BUDGET = 64,       /* datagrams that one read takes from the card: as one interrupt does */
+    KEEP_SHARE = 8,         /* kept messages take at most an eighth of a buffer */
+    KEEP_MOST = 16,         /* kept messages, at most: as many as a processor's cache holds */
+    KEEP_LEAST = 8,         /* if there is room for fewer none are kept: they would not help */
 };
 
 /* Sets a socket option to a number. Returns 0, or -1 with errno. */

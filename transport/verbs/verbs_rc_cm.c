@@ -238,8 +238,7 @@ int btl_ib_rc_peers_report(btl_ib_rc_peers_t *peers, btl_ib_event_t *events, int
 /* ---- when to connect again ---- */
 
 enum {
-    RETRY_US =
-        10 * 1000, /* until the attempt after a failure; twice as long after each further one */
+    RETRY_US = 10 * 1000, /* the pause after a failure; doubled after each further one */
     RETRY_DOUBLINGS = 7,
     CROSSING_US = 100 * 1000,    /* until our next attempt while the peer's request is on its way */
     WARN_AFTER = 2,              /* failures in a row, before the one of which the user is told */
@@ -247,8 +246,7 @@ enum {
     /* Sends that wait longer than this are reported as lost. The kernel repeats a lost request each
      * 4.3 s, and many processes that share a processor are slow to answer. */
     PATIENCE_US = 10 * 1000 * 1000,
-    STALL_PAUSE_US =
-        60 * 1000 * 1000, /* after the second stall in a row; then twice as long each */
+    STALL_PAUSE_US = 60 * 1000 * 1000, /* after the second stall in a row; doubled after each */
     STALL_DOUBLINGS = 5,
     UNANSWERED = 2,                   /* the MTU is lowered after this many connections in a row */
     UNANSWERED_US = 60 * 1000 * 1000, /* that broke no further apart than this, unanswered */

@@ -10,8 +10,7 @@
 #include <stddef.h>
 
 enum {
-    SLOTS_SHARE =
-        2, /* the word is due when 1/2 of the ring's slots were freed since the last one */
+    SLOTS_SHARE = 2, /* the word is due when 1/2 of the ring's slots are newly freed */
 };
 
 static_assert(sizeof(btl_ib_rc_credit_line_t) == BTL_IB_VERBS_LINE, "a cache line of its own");

@@ -15,8 +15,7 @@ enum {
     LOOKS = BTL_IB_RC_LOOKS,
     GIVEN_UP = 10 * LOOKS,       /* looks for which a connection may stand still */
     LEAST = 1000 * 1000 / LOOKS, /* bytes that any network moves from one look to the next */
-    QUESTIONS =
-        8, /* questions to idle peers in one look: closing thousands at once would take long */
+    QUESTIONS = 8, /* to idle peers in one look: closing thousands at once would take long */
 };
 
 /* Returns after how many looks the device itself has reported that the peer does not answer: it may

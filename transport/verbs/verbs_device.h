@@ -372,12 +372,11 @@ static inline bool btl_ib_verbs_is_shortage(int error)
  */
 
 typedef struct btl_ib_verbs_send_ring {
-    void **context;      /* of each request, for its event; NULL: it makes none */
-    uint32_t depth;      /* a power of two */
-    uint32_t posted;     /* the number of the next request */
-    uint32_t completed;  /* requests with lower numbers are over */
-    uint32_t reported;   /* requests with lower numbers have made their events */
-    uint32_t unsignaled; /* requests since the last one that makes a completion */
+    void **context;     /* of each request, for its event; NULL: it makes none */
+    uint32_t depth;     /* a power of two */
+    uint32_t posted;    /* the number of the next request */
+    uint32_t completed; /* requests with lower numbers are over */
+    uint32_t reported;  /* requests with lower numbers have made their events */
 } btl_ib_verbs_send_ring_t;
 
 /* Makes a ring of `depth` places, a power of two. Returns false if memory is short. */
@@ -400,11 +399,9 @@ static inline uint32_t btl_ib_verbs_send_ring_room(const btl_ib_verbs_send_ring_
 }
 
 /* Notes that a request was posted. Its event will have `context`; NULL: it makes none. */
-static inline void btl_ib_verbs_send_ring_post(btl_ib_verbs_send_ring_t *ring, void *context,
-                                               bool signaled)
+static inline void btl_ib_verbs_send_ring_post(btl_ib_verbs_send_ring_t *ring, void *context)
 {
     ring->context[ring->posted++ & (ring->depth - 1)] = context;
-    ring->unsignaled = signaled ? 0 : ring->unsignaled + 1;
 }
 
 /* Skips requests that make no event. Returns whether one that makes an event is next. */
@@ -442,12 +439,6 @@ static inline void btl_ib_verbs_send_ring_forget(btl_ib_verbs_send_ring_t *ring)
         ring->context[i & (ring->depth - 1)] = NULL;
     }
     (void) btl_ib_verbs_send_ring_skip(ring);
-}
-
-/* Notes that a queue that had failed was made anew: it has no requests. */
-static inline void btl_ib_verbs_send_ring_restart(btl_ib_verbs_send_ring_t *ring)
-{
-    ring->unsignaled = 0;
 }
 
 /* ---- receive buffers ---- */

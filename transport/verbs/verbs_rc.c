@@ -246,16 +246,16 @@ static int send_run(btl_ib_rc_t *rc, const btl_ib_tx_t *batch, int n, int *error
         return 0;
     }
     const uint32_t spare = batch->channel == 0 ? batch->spare : 0;
-    const uint32_t most =
-        btl_ib_verbs_min(btl_ib_rc_credit_available(&conn->credit, spare), BTL_IB_RC_BATCH);
-    const int wanted = (int) btl_ib_verbs_min(most, (uint32_t) n);
+    const uint32_t most = btl_ib_rc_credit_available(&conn->credit, spare);
     int failed = 0;
-    const int taken = wanted > 0 ? send_post(rc, conn, batch, wanted, &failed) : 0;
-    const bool shortage = btl_ib_verbs_is_shortage(failed);
-    if (failed != 0 && !shortage) {
+    const int taken =
+        most > 0 ? send_post(rc, conn, batch, (int) btl_ib_verbs_min(most, (uint32_t) n), &failed)
+                 : 0;
+    if (btl_ib_verbs_is_shortage(failed)) {
+        *error = ENOBUFS;
+    } else if (failed != 0) {
         btl_ib_rc_cm_broke(rc, conn, strerror(failed));
     }
-    *error = shortage ? ENOBUFS : EAGAIN;
     return taken;
 }
 
@@ -272,8 +272,8 @@ static int rc_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
     while (done < n) {
         const btl_ib_tx_t *first = &batch[done];
         int run = 1;
-        while (done + run < n && first[run].to == first->to && first[run].channel == first->channel
-               && first[run].spare == first->spare) {
+        while (done + run < n && run < BTL_IB_RC_BATCH && first[run].to == first->to
+               && first[run].channel == first->channel && first[run].spare == first->spare) {
             run++;
         }
         const int taken = send_run(rc, first, run, error);
@@ -424,7 +424,7 @@ static int rc_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv
         btl_ib_rc_cm_opened(rc, conn, "connected by the peer");
     }
     btl_ib_verbs_rx_pool_taken(buffer->pool);
-    if (buffer->pool->owner != NULL) {
+    if (!btl_ib_rc_wr_id_is_shared(wc->wr_id)) {
         conn->credit.filled++;
         conn->held++;
     }
@@ -511,22 +511,18 @@ static int rc_take_eager(btl_ib_rc_t *rc, btl_ib_rc_eager_t *eager, btl_ib_event
  * there because the engine holds too many. */
 static int rc_take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 {
-    const struct ibv_wc *wc = &rc->cqs.wc[rc->cqs.wc_first];
-    const uint32_t n = rc->cqs.wc_count;
-    uint32_t done = 0;
+    btl_ib_rc_cqs_t *cqs = &rc->cqs;
     int count = 0;
 
-    for (; done < n; wc++, done++) {
+    for (; cqs->wc_count > 0 && count < max; cqs->wc_first++, cqs->wc_count--) {
+        const struct ibv_wc *wc = &cqs->wc[cqs->wc_first];
         btl_ib_rc_conn_t *conn = btl_ib_rc_conns_of(&rc->conns, wc);
         const bool recv = btl_ib_rc_wr_id_is_recv(wc->wr_id);
         if (recv && conn != NULL && conn->eager != NULL) {
             count += rc_take_eager(rc, conn->eager, events + count, max - count);
-            if (btl_ib_rc_eagers_full(&rc->eagers)) {
+            if (count == max || btl_ib_rc_eagers_full(&rc->eagers)) {
                 break;
             }
-        }
-        if (count == max) {
-            break;
         }
         if (conn == NULL || wc->status != IBV_WC_SUCCESS) {
             rc_failed(rc, conn, wc);
@@ -536,34 +532,45 @@ static int rc_take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
             rc_sent(rc, conn, wc);
         }
     }
-    rc->cqs.wc_first += done;
-    rc->cqs.wc_count -= done;
     return count;
 }
 
-/* Takes all that one queue has, up to `max` events; completions beyond them stay in hand. */
-static int rc_take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *events, int max)
+/* Gives back what closed connections had of a queue that was read until empty. */
+static void rc_was_empty(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq)
 {
+    cq->free += cq->leaving;
+    cq->leaving = 0;
+    if (rc->conns.draining > 0) {
+        btl_ib_rc_conns_drained(&rc->conns, cq);
+    }
+}
+
+/* Takes all that the completion queues have, up to `max` events, after what is in hand already;
+ * completions beyond them stay in hand. While the port is down, which a failed send may show,
+ * nothing is looked at: connections that ended could not be disconnected. */
+static int rc_take_all(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
+{
+    uint32_t next = 0;
     int count = 0;
 
-    while (count < max) {
-        const int n = btl_ib_rc_cqs_read(&rc->cqs, cq);
-        if (n < 0) {
-            btl_ib_verbs_state_fail(&rc->state,
-                                    -btl_ib_verbs_failed(&rc->port.verbs, "ibv_poll_cq", EIO));
-            break;
+    while (count < max && !rc->state.down) {
+        int n = BTL_IB_RC_BATCH;
+        if (rc->cqs.wc_count == 0) {
+            if (next == rc->cqs.count) {
+                break;
+            }
+            n = btl_ib_rc_cqs_read(&rc->cqs, &rc->cqs.cq[next]);
+            if (n < 0) {
+                btl_ib_verbs_state_fail(&rc->state,
+                                        -btl_ib_verbs_failed(&rc->port.verbs, "ibv_poll_cq", EIO));
+            }
         }
-        count += n > 0 ? rc_take(rc, events + count, max - count) : 0;
+        count += rc_take(rc, events + count, max - count);
         if (rc->cqs.wc_count > 0) {
             break;
         }
         if (n < BTL_IB_RC_BATCH) {
-            cq->free += cq->leaving;
-            cq->leaving = 0;
-            if (rc->conns.draining > 0) {
-                btl_ib_rc_conns_drained(&rc->conns, cq);
-            }
-            break;
+            rc_was_empty(rc, &rc->cqs.cq[next++]);
         }
     }
     return count;
@@ -602,22 +609,13 @@ static int poll_eager(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
-    int count = 0;
 
     btl_ib_rc_conn_t *owing = rc->conns.owing;
     if (owing != NULL) {
         rc->conns.owing = NULL;
         post_own(rc, owing);
     }
-    /* While the port is down nothing is looked at: connections that ended could not be
-     * disconnected. */
-    if (rc->cqs.wc_count > 0 && !rc->state.down) {
-        count = rc_take(rc, events, max);
-    }
-    for (uint32_t i = 0;
-         i < rc->cqs.count && count < max && rc->cqs.wc_count == 0 && !rc->state.down; i++) {
-        count += rc_take_queue(rc, &rc->cqs.cq[i], events + count, max - count);
-    }
+    int count = rc_take_all(rc, events, max);
     if (count > 0 && rc->rxqs.any_shared) {
         replace_shared(rc);
     }
@@ -636,7 +634,8 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
             btl_ib_rc_watch_look(rc, now);
         }
     }
-    if (rc->state.error != 0 && !rc->state.error_reported) { /* nobody polls after that */
+    const bool changed = btl_ib_verbs_state_changed(&rc->state);
+    if (changed && rc->state.error != 0) { /* nobody polls after that */
         btl_ib_rc_peers_close_all(&rc->peers, true);
     }
     if (rc->conns.reporting != NULL) {
@@ -645,7 +644,7 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
     if (rc->peers.pending != NULL) {
         count += btl_ib_rc_peers_report(&rc->peers, events + count, max - count);
     }
-    if (btl_ib_verbs_state_changed(&rc->state)) {
+    if (changed) {
         count += btl_ib_verbs_state_report(&rc->state, events + count, max - count);
     }
     return count;

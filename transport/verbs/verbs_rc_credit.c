@@ -32,20 +32,6 @@ int btl_ib_rc_credit_init(btl_ib_rc_credit_t *credit, btl_ib_rc_sq_t *sq,
     return credit->mr != NULL ? 0 : btl_ib_verbs_failed(verbs, "ibv_reg_mr", errno);
 }
 
-uint32_t btl_ib_rc_credit_available(const btl_ib_rc_credit_t *credit, uint32_t spare)
-{
-    const uint32_t room = btl_ib_verbs_send_ring_room(&credit->sq->ring);
-    const uint32_t places = room > BTL_IB_RC_SEND_RESERVED ? room - BTL_IB_RC_SEND_RESERVED : 0;
-
-    if (credit->peer_depth == 0) {
-        return places;
-    }
-    const uint32_t reposted = btl_ib_rc_credit_told(&credit->line->in.reposted);
-    const uint32_t left = credit->peer_depth + reposted - credit->used;
-    /* If the peer claims more buffers than it has, its word is nonsense. */
-    return btl_ib_verbs_min(places, left > spare && left <= credit->peer_depth ? left - spare : 0);
-}
-
 /* True if the peer waits for the word, or enough has changed since the last one. */
 static bool credit_is_due(const btl_ib_rc_credit_t *credit)
 {

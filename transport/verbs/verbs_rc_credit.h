@@ -92,9 +92,27 @@ int btl_ib_rc_credit_init(btl_ib_rc_credit_t *credit, btl_ib_rc_sq_t *sq,
                           const btl_ib_verbs_t *verbs, void *line, uint32_t lkey, uint32_t depth,
                           uint32_t window, bool rdma);
 
+/* Returns a number of a word that the peer may write at any time. */
+static inline uint32_t btl_ib_rc_credit_told(const uint32_t *word)
+{
+    return be32toh(__atomic_load_n(word, __ATOMIC_RELAXED));
+}
+
 /* Returns how many datagrams can be sent now: as many as the send queue has room for, and the peer
  * has buffers for, `spare` of which are to stay free. */
-uint32_t btl_ib_rc_credit_available(const btl_ib_rc_credit_t *credit, uint32_t spare);
+static inline uint32_t btl_ib_rc_credit_available(const btl_ib_rc_credit_t *credit, uint32_t spare)
+{
+    const uint32_t room = btl_ib_verbs_send_ring_room(&credit->sq->ring);
+    const uint32_t places = room > BTL_IB_RC_SEND_RESERVED ? room - BTL_IB_RC_SEND_RESERVED : 0;
+
+    if (credit->peer_depth == 0) {
+        return places;
+    }
+    const uint32_t reposted = btl_ib_rc_credit_told(&credit->line->in.reposted);
+    const uint32_t left = credit->peer_depth + reposted - credit->used;
+    /* If the peer claims more buffers than it has, its word is nonsense. */
+    return btl_ib_verbs_min(places, left > spare && left <= credit->peer_depth ? left - spare : 0);
+}
 
 /* True if the peer can send no data: it has filled all buffers that it knows of, except the
  * reserve. */
@@ -121,11 +139,5 @@ void btl_ib_rc_credit_update(btl_ib_rc_credit_t *credit);
 
 /* True if the word that switched our ring off is known to be in the peer's memory. */
 bool btl_ib_rc_credit_eager_off_known(const btl_ib_rc_credit_t *credit);
-
-/* Returns a number of a word that the peer may write at any time. */
-static inline uint32_t btl_ib_rc_credit_told(const uint32_t *word)
-{
-    return be32toh(__atomic_load_n(word, __ATOMIC_RELAXED));
-}
 
 #endif

@@ -101,12 +101,12 @@ void btl_ib_rc_rdma_failed(btl_ib_rc_rdma_t *rdma, uint32_t number, enum ibv_wc_
 /* ---- posting ---- */
 
 /* Notes an operation that was posted. Flushes make no event. */
-static void op_note(btl_ib_rc_rdma_t *rdma, const btl_ib_rc_op_t *op, bool event, bool signaled)
+static void op_note(btl_ib_rc_rdma_t *rdma, const btl_ib_rc_op_t *op, bool event)
 {
     btl_ib_rc_op_t *noted = op_at(rdma, rdma->sq->ring.posted);
 
     *noted = *op;
-    btl_ib_verbs_send_ring_post(&rdma->sq->ring, event ? noted : NULL, signaled);
+    btl_ib_verbs_send_ring_post(&rdma->sq->ring, event ? noted : NULL);
     rdma->reads += op->reads;
 }
 
@@ -144,7 +144,7 @@ int btl_ib_rc_rdma_flush(btl_ib_rc_rdma_t *rdma)
     const int error = ibv_post_send(rdma->sq->qp, &wr, &bad);
     if (error == 0) {
         rdma->unflushed = false;
-        op_note(rdma, &flush_op, false, true);
+        op_note(rdma, &flush_op, false);
     }
     return error;
 }
@@ -171,7 +171,7 @@ static int post_without_event(btl_ib_rc_rdma_t *rdma, struct ibv_send_wr *wr)
     wr->wr_id = btl_ib_rc_sq_id(rdma->sq, rdma->sq->ring.posted);
     const int error = ibv_post_send(rdma->sq->qp, wr, &bad);
     if (error == 0) {
-        op_note(rdma, &none, false, (wr->send_flags & IBV_SEND_SIGNALED) != 0);
+        op_note(rdma, &none, false);
     }
     return error;
 }
@@ -319,10 +319,10 @@ int btl_ib_rc_rdma_post(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, 
         *broken = error == ENOMEM ? 0 : error;
         return error == ENOMEM ? -EAGAIN : -EIO;
     }
-    op_note(rdma, &op, true, !flush);
+    op_note(rdma, &op, true);
     rdma->unflushed = flush ? !flush_now : rdma->unflushed;
     if (flush_now && error == 0) {
-        op_note(rdma, &flush_op, false, true);
+        op_note(rdma, &flush_op, false);
     }
     *broken = error;
     return 0;

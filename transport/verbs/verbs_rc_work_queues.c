@@ -457,10 +457,7 @@ void btl_ib_rc_rxqs_free(btl_ib_rc_rxqs_t *rxqs)
 
 /* ---- send queue ---- */
 
-enum {
-    SIGNALS = 4,   /* signaled sends in one round of a ring, at least */
-    HELD_MAX = 64, /* sends that may hold memory of the engine without a signaled send after them */
-};
+enum { HELD_MAX = 64 }; /* sends that may hold memory of the engine; the next batch ends them */
 
 void btl_ib_rc_sq_close(btl_ib_rc_sq_t *sq)
 {
@@ -469,12 +466,10 @@ void btl_ib_rc_sq_close(btl_ib_rc_sq_t *sq)
 }
 
 /* Notes a request that was posted. */
-static void sq_note(btl_ib_rc_sq_t *sq, const struct ibv_send_wr *wr, void *context)
+static inline void sq_note(btl_ib_rc_sq_t *sq, const struct ibv_send_wr *wr, void *context)
 {
-    const bool signaled = (wr->send_flags & IBV_SEND_SIGNALED) != 0;
-
-    btl_ib_verbs_send_ring_post(&sq->ring, context, signaled);
-    if (signaled) {
+    btl_ib_verbs_send_ring_post(&sq->ring, context);
+    if ((wr->send_flags & IBV_SEND_SIGNALED) != 0) {
         btl_ib_rc_sq_close(sq);
     } else if (context != NULL) {
         sq->held++;
@@ -487,9 +482,7 @@ int btl_ib_rc_sq_post_own(btl_ib_rc_sq_t *sq, struct ibv_send_wr *wr)
     struct ibv_send_wr *bad;
 
     wr->wr_id = btl_ib_rc_sq_id(sq, sq->ring.posted);
-    if (sq->ring.unsignaled + 1 >= sq->ring.depth / SIGNALS) {
-        wr->send_flags |= IBV_SEND_SIGNALED;
-    }
+    wr->send_flags |= btl_ib_rc_sq_signaled(sq, sq->ring.posted);
     const int error = ibv_post_send(sq->qp, wr, &bad);
     if (error == 0) {
         sq_note(sq, wr, NULL);
@@ -497,48 +490,14 @@ int btl_ib_rc_sq_post_own(btl_ib_rc_sq_t *sq, struct ibv_send_wr *wr)
     return error;
 }
 
-struct ibv_send_wr *btl_ib_rc_sq_fill(btl_ib_rc_sq_t *sq, int i, const btl_ib_tx_t *tx)
-{
-    struct ibv_send_wr *wr = &sq->all->wr[i];
-    const struct ibv_mr *mr = tx->mem;
-
-    sq->all->sge[i] = (struct ibv_sge){
-        .addr = (uintptr_t) tx->iov[0].iov_base,
-        .length = tx->size,
-        .lkey = mr != NULL ? mr->lkey : 0, /* inline data need no key */
-    };
-    wr->wr_id = btl_ib_rc_sq_id(sq, sq->ring.posted + (uint32_t) i);
-    wr->sg_list = &sq->all->sge[i];
-    wr->num_sge = 1;
-    wr->opcode = IBV_WR_SEND;
-    wr->send_flags = tx->size <= sq->inline_size ? IBV_SEND_INLINE : 0;
-    return wr;
-}
-
-/* Links the batch, and chooses which requests are signaled. */
-static void sq_finish_batch(btl_ib_rc_sq_t *sq, int n)
-{
-    struct ibv_send_wr *wr = sq->all->wr;
-    uint32_t unsignaled = sq->ring.unsignaled;
-    uint32_t held = sq->all->held;
-
-    for (int i = 0; i < n; i++) {
-        wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
-        held += (wr[i].send_flags & IBV_SEND_INLINE) == 0;
-        if (++unsignaled >= sq->ring.depth / SIGNALS || (i == n - 1 && held > HELD_MAX)) {
-            wr[i].send_flags |= IBV_SEND_SIGNALED;
-            unsignaled = 0;
-        }
-    }
-}
-
 int btl_ib_rc_sq_post_batch(btl_ib_rc_sq_t *sq, const btl_ib_tx_t *txs, int n, int *error)
 {
-    const struct ibv_send_wr *wr = sq->all->wr;
+    struct ibv_send_wr *wr = sq->all->wr;
     struct ibv_send_wr *bad = NULL;
 
-    sq_finish_batch(sq, n);
-    *error = ibv_post_send(sq->qp, sq->all->wr, &bad);
+    wr[n - 1].next = NULL;
+    wr[n - 1].send_flags |= sq->all->held > HELD_MAX ? IBV_SEND_SIGNALED : 0u;
+    *error = ibv_post_send(sq->qp, wr, &bad);
     const int taken = *error == 0 ? n : bad != NULL ? (int) (bad - wr) : 0;
     for (int i = 0; i < taken; i++) {
         sq_note(sq, &wr[i], txs[i].size <= sq->inline_size ? NULL : txs[i].context);

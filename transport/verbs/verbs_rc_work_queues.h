@@ -333,11 +333,37 @@ static inline uint32_t btl_ib_rc_sq_number(const btl_ib_rc_sq_t *sq, uint64_t id
     return completed + (((uint32_t) id - completed) & (BTL_IB_RC_RECV - 1));
 }
 
-/* Makes request `i` of the batch, a send of that datagram. Returns the request. */
-struct ibv_send_wr *btl_ib_rc_sq_fill(btl_ib_rc_sq_t *sq, int i, const btl_ib_tx_t *tx);
+/* Returns the flag of a request that is signaled as the last of a fourth of the ring; else 0. */
+static inline unsigned btl_ib_rc_sq_signaled(const btl_ib_rc_sq_t *sq, uint32_t number)
+{
+    return ((number + 1) & (sq->ring.depth / 4 - 1)) == 0 ? IBV_SEND_SIGNALED : 0u;
+}
 
-/* Posts the first `n` requests of the batch, which were made of `txs`. Returns how many the device
- * took; *error is 0, or the errno of the next one. */
+/* Makes request `i` of the batch, a send of that datagram. Returns the request. */
+static inline struct ibv_send_wr *btl_ib_rc_sq_fill(btl_ib_rc_sq_t *sq, int i,
+                                                    const btl_ib_tx_t *tx)
+{
+    struct ibv_send_wr *wr = &sq->all->wr[i];
+    const uint32_t number = sq->ring.posted + (uint32_t) i;
+    const struct ibv_mr *mr = tx->mem;
+
+    sq->all->sge[i] = (struct ibv_sge){
+        .addr = (uintptr_t) tx->iov[0].iov_base,
+        .length = tx->size,
+        .lkey = mr != NULL ? mr->lkey : 0, /* inline data need no key */
+    };
+    wr->wr_id = btl_ib_rc_sq_id(sq, number);
+    wr->next = wr + 1;
+    wr->sg_list = &sq->all->sge[i];
+    wr->num_sge = 1;
+    wr->opcode = IBV_WR_SEND;
+    wr->send_flags =
+        btl_ib_rc_sq_signaled(sq, number) | (tx->size <= sq->inline_size ? IBV_SEND_INLINE : 0u);
+    return wr;
+}
+
+/* Posts the first `n` requests of the batch, 1 or more, which were made of `txs`. Returns how many
+ * the device took; *error is 0, or the errno of the next one. */
 int btl_ib_rc_sq_post_batch(btl_ib_rc_sq_t *sq, const btl_ib_tx_t *txs, int n, int *error);
 
 /* Posts a request of the transport's own, which makes no event. The queue has room. Returns 0 or an

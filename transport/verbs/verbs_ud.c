@@ -408,7 +408,7 @@ static int send_post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, 
     btl_ib_ud_qp_t *qp = &ud->qps.qp[index];
     const uint32_t room = btl_ib_verbs_send_ring_room(&qp->ring);
     const int count = (uint32_t) n < room ? n : (int) room;
-    uint32_t unsignaled = qp->ring.unsignaled;
+    uint32_t unsignaled = qp->unsignaled;
     struct ibv_send_wr *wr = ud->sending.wr;
     struct ibv_send_wr *bad = NULL;
 
@@ -433,8 +433,8 @@ static int send_post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, 
         const btl_ib_ud_peer_t *peer = &ud->peers.peer[batch[i].to];
         ud->peers.host[peer->host].last[index] = qp->ring.posted;
         btl_ib_verbs_send_ring_post(&qp->ring,
-                                    send_is_inline(ud, &batch[i]) ? NULL : batch[i].context,
-                                    (wr[i].send_flags & IBV_SEND_SIGNALED) != 0);
+                                    send_is_inline(ud, &batch[i]) ? NULL : batch[i].context);
+        qp->unsignaled = wr[i].send_flags & IBV_SEND_SIGNALED ? 0 : qp->unsignaled + 1;
     }
     *error = rc == 0 ? EAGAIN : btl_ib_verbs_is_shortage(rc) ? ENOBUFS : rc;
     return taken;

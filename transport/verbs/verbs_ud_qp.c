@@ -569,7 +569,7 @@ int btl_ib_ud_qps_repair(btl_ib_ud_qps_t *qps)
             return rc;
         }
         qp->broken = false;
-        btl_ib_verbs_send_ring_restart(&qp->ring);
+        qp->unsignaled = 0;
     }
     qps->broken = broken;
     return 0;

@@ -95,9 +95,10 @@ typedef struct btl_ib_ud_qp {
     /* Sends. */
     uint32_t tx_depth; /* a power of two */
     btl_ib_verbs_send_ring_t ring;
-    bool broken;       /* a send failed: nothing is posted until the queue pair is repaired */
-    bool flushed;      /* the whole queue pair failed: receive buffers come back unused */
-    uint32_t restarts; /* how often the queue pair was reset after that */
+    uint32_t unsignaled; /* requests since the last one that makes a completion */
+    bool broken;         /* a send failed: nothing is posted until the queue pair is repaired */
+    bool flushed;        /* the whole queue pair failed: receive buffers come back unused */
+    uint32_t restarts;   /* how often the queue pair was reset after that */
 } btl_ib_ud_qp_t;
 
 typedef struct btl_ib_ud_qps {

@@ -422,20 +422,16 @@ static inline bool is_calm_round(const btl_ib_cc_t *cc, const btl_ib_cc_ack_t *a
     return swift->samples == 0 && ack->sent_at >= swift->round_at && ack->awake == ack->rtt
            && ack->rtt - swift->base <= ALLOWANCE_MIN / 2 && ack->rtt >= swift->base_next
            && ack->now < swift->base_until && !ack->limited && !swift->limited && !ack->paused
-           && !swift->paused && cc->window >= BTL_IB_CC_INIT
-           && swift->seen + ack->count < JUDGE_LOSSES;
+           && !swift->paused && cc->window >= BTL_IB_CC_INIT && swift->seen < JUDGE_LOSSES;
 }
 
-static btl_ib_cc_round_t swift_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
+/* Takes in an acknowledgement of which something may follow. Not inlined: a calm round needs no
+ * stack. */
+__attribute__((noinline)) static btl_ib_cc_round_t swift_learn(btl_ib_cc_t *cc,
+                                                               const btl_ib_cc_ack_t *ack)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
 
-    if (is_calm_round(cc, ack)) {
-        swift->seen += ack->count;
-        swift->round_at = ack->now;
-        return BTL_IB_CC_ROUND_NONE;
-    }
-    swift->seen += ack->count;
     if (ack->limited) {
         swift->limited = true;
     }
@@ -458,6 +454,16 @@ static btl_ib_cc_round_t swift_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack
     if (overshoots || ack->sent_at >= swift->round_at) {
         return end_round(cc, ack->now);
     }
+    return BTL_IB_CC_ROUND_NONE;
+}
+
+static btl_ib_cc_round_t swift_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
+{
+    cc->swift.seen += ack->count;
+    if (!is_calm_round(cc, ack)) {
+        return swift_learn(cc, ack);
+    }
+    cc->swift.round_at = ack->now;
     return BTL_IB_CC_ROUND_NONE;
 }
 

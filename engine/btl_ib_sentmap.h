@@ -96,7 +96,7 @@ uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn);
 static inline bool btl_ib_sentmap_is_message(const btl_ib_segment_t *segment)
 {
     return segment->type == BTL_IB_TYPE_DATA && segment->out == NULL && segment->copies == 1
-           && !segment->lost && segment->rnr_copy == 0 && !segment->busy;
+           && !segment->lost && segment->rnr_copy == 0;
 }
 
 /* Returns how many segments from `first` on, at most `most`, continue it and are in flight since

@@ -17,6 +17,8 @@
 #include "btl_ib_state.h"
 #include "btl_ib_trace.h"
 
+#include <assert.h>
+
 /* ---- RACK and PTO ---- */
 
 /*
@@ -313,18 +315,16 @@ static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_seg
     return &conn->loss.rack[may_be_overtaken(conn, segment) ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
 }
 
-/* Returns the oldest segment in flight of a kind (BTL_IB_SENT_), if something overtook it, else
- * NULL. Each kind has its own list, so bulk that waits in a queue does not hide a lost short
- * segment. On a reliable transport what later segments of the same channel passed got RNR; channels
- * may overtake each other. */
+/* Returns the oldest segment in flight of a kind (BTL_IB_SENT_) that has some, if something overtook
+ * it, else NULL. Each kind has its own list, so bulk that waits in a queue does not hide a lost
+ * short segment. On a reliable transport what later segments of the same channel passed got RNR;
+ * channels may overtake each other. */
 static const btl_ib_segment_t *oldest_overtaken(const btl_ib_conn_t *conn, int kind)
 {
     const btl_ib_segment_t *segment =
         BTL_IB_LIST_FIRST(btl_ib_segment_t, btl_ib_sent_list(conn, kind), link);
 
-    if (segment == NULL) {
-        return NULL;
-    }
+    assert(segment != NULL);
     const uint64_t newest = is_reliable(conn) ? conn->tx[segment->channel].loss.arrived
                                               : rack_for(conn, segment)->order;
     return segment->order < newest ? segment : NULL;

@@ -5,6 +5,7 @@
 
 #include "btl_ib_receive_queues.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -141,10 +142,9 @@ static uint32_t field_default(const btl_ib_queue_t *queue, field_t field)
     case FIELD_INIT:
         value = queue->num / 4;
         break;
-    case FIELD_LIMIT:
-        value = queue->init * 3 / 16;
-        break;
     default:
+        assert(field == FIELD_LIMIT); /* sizes and nums have none */
+        value = queue->init * 3 / 16;
         break;
     }
     return value > 0 ? value : 1;

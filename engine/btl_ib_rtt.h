@@ -37,8 +37,8 @@ static inline void btl_ib_rtt_reset(btl_ib_rtt_t *rtt)
     *rtt = (btl_ib_rtt_t){0};
 }
 
-/* Adds a sample of `us` microseconds; 0 counts as 1. In the averages it counts for at most
- * `bound`. */
+/* Adds a sample of `us` microseconds; 0 counts as 1. In the averages it counts for at most `bound`,
+ * which is not 0. Invariant: srtt8 is 8 or more, as no sample counts for less than 1. */
 static inline void btl_ib_rtt_sample(btl_ib_rtt_t *rtt, uint32_t us, uint32_t bound)
 {
     us = us == 0 ? 1 : us > BTL_IB_RTT_SAMPLE_MAX ? BTL_IB_RTT_SAMPLE_MAX : us;
@@ -56,9 +56,6 @@ static inline void btl_ib_rtt_sample(btl_ib_rtt_t *rtt, uint32_t us, uint32_t bo
     uint32_t error = srtt > us ? srtt - us : us - srtt;
     rtt->rttvar4 += error - rtt->rttvar4 / 4;
     rtt->srtt8 += us - rtt->srtt8 / 8;
-    if (rtt->srtt8 < 8) {
-        rtt->srtt8 = 8;
-    }
 }
 
 /* Returns SRTT in us, or `initial` before the first sample. */

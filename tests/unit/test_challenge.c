@@ -414,6 +414,35 @@ TEST(a_late_answer)
     end(bench);
 }
 
+/* Without memory for the address that a router has nothing changes; the next answer is taken. */
+TEST(no_memory_for_the_address)
+{
+    bench_t *bench = quiet();
+    bench_datagram_t *challenge = provoke(bench, MALLORY);
+    bench_datagram_t *answer = answer_of(bench, challenge);
+    btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
+    const btl_ib_addr_t before = conn->route.to;
+    const size_t bytes = bench->hosts[1].bytes;
+
+    conn->validation.foreign = 1;
+    conn->validation.answered_at = 7;
+    bench->hosts[1].fail_in = 1;
+    bench_throw(bench, 1, MALLORY, answer->data, answer->size);
+    assert_int_equal(bench->hosts[1].fail_in, 0);
+    assert_int_equal(conn->route.to, before);
+    assert_int_equal(bench->hosts[1].bytes, bytes);
+    assert_int_equal(bench->wire.count, 0);
+    assert_int_equal(conn->validation.foreign, 1);
+    assert_int_equal(conn->validation.answered_at, 7);
+    assert_int_equal(bench_counters(bench, 1)->rewritten, 0);
+    bench_throw(bench, 1, MALLORY, answer->data, answer->size);
+    assert_int_equal(bench_counters(bench, 1)->rewritten, 1);
+    assert_int_not_equal(conn->route.to, before);
+    free(challenge);
+    free(answer);
+    end(bench);
+}
+
 /* A challenge is answered if all of it came, for a connection that there is, by a rail that
  * works. */
 TEST(not_answered)

@@ -288,6 +288,51 @@ TEST_WITH(a_third_rail, set_up_two, tear_down)
     engine->rails[1]->health.down = false;
 }
 
+static btl_ib_addr_t refuses; /* address of a peer that the transport does not take */
+static const btl_ib_transport_ops_t *taking;
+
+static int add_some(btl_ib_transport_t *transport, const void *bytes, size_t len,
+                    btl_ib_addr_t *address)
+{
+    uint32_t which;
+
+    memcpy(&which, bytes, sizeof(which));
+    return which == refuses ? -ENOMEM : taking->addr_add(transport, bytes, len, address);
+}
+
+/* Where a rail does not take the address of the best route the next one is taken; without any a
+ * connection stays as it is, and tries again. */
+TEST_WITH(addresses_that_are_not_taken, set_up_two, tear_down)
+{
+    btl_ib_transport_ops_t failing = *engine->rails[1]->transport->ops;
+    btl_ib_conn_t *other = pair[1][0];
+    const uint64_t moves = engine->count.failovers;
+
+    taking = engine->rails[1]->transport->ops;
+    failing.addr_add = add_some;
+    engine->rails[1]->transport->ops = &failing;
+    engine->rails[0]->health.down = true;
+    other->validation.valid = false; /* so the other one is better */
+    refuses = bench_address(1, 1);
+    assert_true(btl_ib_failover(home));
+    assert_ptr_equal(home->route.via, engine->rails[1]);
+    assert_int_equal(home->route.to, other->route.address);
+    assert_int_equal(engine->count.failovers, moves + 1);
+    engine->rails[0]->health.down = false;
+    assert_true(btl_ib_failover_to(home, home));
+    engine->rails[0]->health.down = true;
+    btl_ib_conn_destroy(other, bench->now);
+    assert_false(btl_ib_failover(home));
+    assert_ptr_equal(home->route.via, engine->rails[0]);
+    assert_int_equal(engine->count.failovers, moves + 2);
+    assert_false(silent(0, 0));
+    engine->rails[1]->transport->ops = taking;
+    assert_true(silent(0, 0));
+    assert_ptr_equal(home->route.via, engine->rails[1]);
+    assert_int_equal(home->route.to, away->route.address);
+    engine->rails[0]->health.down = false;
+}
+
 /* ---- refusals ---- */
 
 /* A host says that nobody is there, so many us after the first time. */

@@ -683,6 +683,67 @@ TEST_WITH(comes_from_another_rail, set_up_rails, tear_down)
     assert_int_equal(bench_counters(bench, 1)->dropped_source, dropped + 2);
 }
 
+/* ---- what is known of a process already ---- */
+
+static bool recall(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
+                   btl_ib_peer_info_t *info)
+{
+    *info = bench_info(bench, 0, remote_rail);
+    info->secret.k[0] += answer == OTHER_SECRET;
+    return answer != NOBODY;
+}
+
+/* Host 0 begins another connection with host 1, from its rail 1. Returns how often the runtime is
+ * asked who it is. */
+static uint64_t begin_from_another(void)
+{
+    const uint64_t lookups = bench->hosts[1].lookups;
+    const btl_ib_peer_info_t info = bench_info(bench, 1, 0);
+    btl_ib_conn_t *made;
+
+    assert_int_equal(btl_ib_conn_create(bench->hosts[0].engine, 1, &info, NULL, &made), 0);
+    btl_ib_ack_send(made, BTL_IB_FLAG_ACK_NOW);
+    deliver_all();
+    bench_turn(bench, 1);
+    const btl_ib_conn_t *found =
+        btl_ib_conn_find(bench->hosts[1].engine, 0, bench->hosts[0].config.name, 1);
+    assert_non_null(found);
+    assert_true(found->identity.bound);
+    bench_run(bench, 5000);
+    assert_true(made->identity.bound);
+    return bench->hosts[1].lookups - lookups;
+}
+
+/* Another rail of a process that is known is let in without asking the runtime, which may take
+ * long; but it is asked if nothing is known, or the token does not fit. */
+static void recall_another(enum answer known, uint64_t asks)
+{
+    btl_ib_engine_t *engine = bench->hosts[1].engine;
+    const btl_ib_engine_ops_t *const before = engine->ops;
+
+    asked = *before;
+    asked.recall = recall;
+    engine->ops = &asked;
+    answer = known;
+    assert_int_equal(begin_from_another(), asks);
+    engine->ops = before;
+}
+
+TEST_WITH(recalled, set_up_rails, tear_down)
+{
+    recall_another(RIGHT, 0);
+}
+
+TEST_WITH(nothing_to_recall, set_up_rails, tear_down)
+{
+    recall_another(NOBODY, 1);
+}
+
+TEST_WITH(recalled_with_another_secret, set_up_rails, tear_down)
+{
+    recall_another(OTHER_SECRET, 1);
+}
+
 /* ---- keys ---- */
 
 static int set_up_keys(void **state)
@@ -737,6 +798,34 @@ TEST_WITH(keys, set_up_keys, tear_down)
     assert_true(bench_conn(bench, 1, 0)->identity.bound);
     assert_int_equal(bench->hosts[1].deaths[BTL_IB_DEATH_RESTARTED], 0);
     still_works(bench);
+}
+
+static bool derives_nothing(btl_ib_aead_t *aead, const void *secret, size_t secret_size,
+                            const void *info, size_t info_size, void *out, size_t size)
+{
+    return false;
+}
+
+/* Where a key cannot be made (the library has no memory) nothing begins, and nobody is dropped: the
+ * first contact comes again. */
+TEST_WITH(no_memory_for_keys, set_up_keys, tear_down)
+{
+    if (bench->aead == NULL) {
+        skip();
+    }
+    const uint32_t message = bench_send(bench, 0, 1, 100, 1);
+    bench_turn(bench, 0);
+    deliver_all();
+    const btl_ib_aead_ops_t *const before = bench->aead->ops;
+    btl_ib_aead_ops_t failing = *before;
+    failing.derive = derives_nothing;
+    bench->aead->ops = &failing;
+    bench_turn(bench, 1);
+    bench->aead->ops = before;
+    assert_null(bench_conn(bench, 1, 0));
+    assert_int_equal(bench_counters(bench, 1)->rnr_memory, 1);
+    assert_true(bench_settle(bench, SECOND));
+    assert_true(is_delivered(message));
 }
 
 UNIT_MAIN(NULL, NULL)

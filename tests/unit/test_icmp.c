@@ -147,6 +147,30 @@ static bool loses_all(bench_t *bench, const bench_datagram_t *datagram)
     return true;
 }
 
+/* What a connection sent to its own address before its port went down, and it moved to other rails,
+ * is still its own; with another token nothing of it is believed. */
+TEST(sent_before_it_moved)
+{
+    bench_t *bench = new_bench();
+    btl_ib_conn_t *other;
+
+    bench->rails = BENCH_RAILS;
+    acquaint(bench);
+    quote_t q = sent_to(bench, 1);
+    const btl_ib_peer_info_t info = bench_info(bench, 1, 1);
+    assert_int_equal(btl_ib_conn_create(bench->hosts[0].engine, 1, &info, NULL, &other), 0);
+    bench->hosts[0].rails[0].what = BTL_IB_EVENT_DOWN;
+    bench->hosts[0].rails[0].news = true;
+    bench_turn(bench, 0);
+    assert_int_equal(bench_counters(bench, 0)->failovers, 1);
+    tell(bench, BTL_IB_EVENT_PATH_MTU, 1, 0, &q);
+    assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 0);
+    q.bytes[TOKEN_AT] ^= 1;
+    tell(bench, BTL_IB_EVENT_PATH_MTU, 1, 0, &q);
+    assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 1);
+    end_settled(bench, SECOND);
+}
+
 /* A first contact names no connection of the peer's yet: nobody was ever there. */
 TEST(first_contact)
 {

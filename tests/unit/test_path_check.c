@@ -13,6 +13,7 @@ enum {
     CONTACT = 64, /* bytes of a first contact: header and CONNECT */
     MOST = 1472,  /* that the rails carry */
     STEP = 32,    /* so exactly the size is found */
+    HOP = 700,    /* that a router says it carries */
 };
 
 /* scratch: the sender whose datagrams are lost, plus 1; above so many bytes. */
@@ -86,6 +87,38 @@ TEST(a_hop_carries_less)
         talk(bench, 2);
         end(bench);
     }
+}
+
+/* A router says meanwhile that the path carries less: nothing larger is sent any more, and what it
+ * says is proven. */
+TEST(a_router_says_so)
+{
+    bench_t *bench = new_bench();
+    bench_rail_t *rail = &bench->hosts[0].rails[0];
+
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    bench->loses = loses;
+    bench->scratch[0] = 1;
+    bench->scratch[1] = 1000;
+    btl_ib_conn_check_path(bench_connect(bench, 0, 1), bench->now);
+    bench_run(bench, 1000);
+    assert_true(path(bench, 0).checking);
+    bench->scratch[1] = HOP;
+    rail->what = BTL_IB_EVENT_PATH_MTU;
+    rail->about = bench_address(1, 0);
+    rail->size = HOP;
+    rail->news = true;
+    bench_turn(bench, 0);
+    bench->taping = true;
+    bench_run(bench, SECOND);
+    assert_false(path(bench, 0).checking);
+    assert_int_equal(path(bench, 0).sent, HOP);
+    for (const bench_datagram_t *d = bench->tape.first; d != NULL; d = d->next) {
+        assert_true(d->source != bench_address(0, 0) || d->size <= HOP);
+    }
+    talk(bench, 2);
+    end(bench);
 }
 
 /* Less than any network carries: the check ends, and says that no large datagram gets there. */

@@ -483,6 +483,47 @@ TEST_WITH(never_answered, set_up, tear_down)
     assert_int_equal(deaths_by(BTL_IB_DEATH_UNANSWERED), 1);
 }
 
+/* ---- callbacks ---- */
+
+static btl_ib_engine_ops_t ending; /* the bench's, but for what a test sets */
+static uint32_t told_unsent, told_silent;
+
+static void end_unsent(void *context, btl_ib_conn_t *unsent, int error)
+{
+    told_unsent++;
+    btl_ib_conn_destroy(unsent, engine->clock.now);
+}
+
+static void note_silent(void *context, btl_ib_conn_t *silent, const btl_ib_silence_t *silence)
+{
+    told_silent++;
+}
+
+/* Nothing is told, and no probe sent, of a connection that its user ended when it was told that
+ * nothing can be sent. */
+TEST_WITH(ended_by_its_user, set_up, tear_down)
+{
+    static const uint32_t size = 300;
+    const uint64_t after = engine->config.unanswered_after;
+
+    lose(&size, 1);
+    ending = *engine->ops;
+    ending.unsent = end_unsent;
+    ending.silent = note_silent;
+    engine->ops = &ending;
+    told_unsent = told_silent = 0;
+    engine->clock.awake += after;
+    engine->clock.ran += after;
+    conn->validation.unsent_since = engine->clock.awake - after;
+    conn->validation.unsent_error = EPERM;
+    conn->validation.silent_at = engine->clock.ran - after;
+    const uint64_t sent = engine->count.sent_probes;
+    expire_after(BTL_IB_SILENT_PROBES);
+    assert_int_equal(told_unsent, 1);
+    assert_int_equal(told_silent, 0);
+    assert_int_equal(engine->count.sent_probes, sent);
+}
+
 /* ---- the budget of copies for peers that never answered ---- */
 
 /* The next probe becomes due, and the budget has earned nothing since. */

@@ -75,6 +75,20 @@ TEST_WITH(down_and_up, set_up_three, tear_down)
     assert_false(lone->loss.disconnected);
 }
 
+/* A connection that is dead, and not ended yet, is left alone by a port that is up again and by an
+ * address that changed. */
+TEST_WITH(dead_ones, set_up_three, tear_down)
+{
+    assert_false(happens(BTL_IB_EVENT_DOWN, 0, ENETDOWN));
+    lone->identity.bound = true;
+    lone->state = BTL_IB_CONN_DEAD;
+    lone->loss.disconnected = false;
+    assert_false(happens(BTL_IB_EVENT_UP, 0, 0));
+    assert_false(lone->loss.disconnected);
+    lone->state = BTL_IB_CONN_OPEN;
+    lone->identity.bound = false;
+}
+
 /* One whose rail cannot be used goes by the one that is up again. */
 TEST_WITH(up_while_another_is_down, set_up_three, tear_down)
 {
@@ -285,6 +299,9 @@ TEST_WITH(found_another_address, set_up_three, tear_down)
     pair[0][0]->identity.contacted = pair[0][1]->identity.contacted = true;
     pair[0][0]->validation.refused_at = pair[0][0]->validation.question_at = 5;
     pair[0][0]->loss.probes = 4;
+    btl_ib_conn_t *dead = make(3, 0, 0);
+    dead->validation.valid = true;
+    dead->state = BTL_IB_CONN_DEAD;
     moves = true;
     first->moves.look_at = 0;
     assert_true(looked(0));
@@ -295,6 +312,8 @@ TEST_WITH(found_another_address, set_up_three, tear_down)
     assert_false(pair[0][0]->validation.valid || pair[0][1]->validation.valid
                  || lone->validation.valid);
     assert_true(pair[1][0]->validation.valid);
+    assert_true(dead->validation.valid); /* what was known of it is still told */
+    dead->state = BTL_IB_CONN_OPEN;
     assert_int_equal(pair[0][0]->validation.refused_at, 0);
     assert_int_equal(pair[0][0]->loss.probes, 0);
     assert_int_equal(first->moves.asks, 15);

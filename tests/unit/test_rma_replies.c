@@ -137,6 +137,16 @@ TEST_WITH(begun, set_up, tear_down)
     assert_int_equal(conn->ops.count, 0);
 }
 
+/* Ids are used again after 2^24 operations. None is 0. */
+TEST_WITH(ids_begin_again, set_up, tear_down)
+{
+    engine->op_ids.generation = UINT32_MAX / BTL_IB_OPS_MAX;
+    assert_int_equal(begin(BTL_IB_OP_ATOMIC, 0, 0, NULL), 0);
+    assert_int_equal(op.id / BTL_IB_OPS_MAX, 1);
+    bench_run(bench, 3000);
+    assert_int_equal(over, 1);
+}
+
 /* One that still waits for its turn when the connection ends had no slot. */
 TEST_WITH(ends_before_its_turn, set_up, tear_down)
 {

@@ -133,6 +133,26 @@ TEST_WITH(rejected_puts, set_up, tear_down)
     assert_int_equal(engine->count.placed_puts, 0);
 }
 
+/* Without memory for it a rejection is told when the next segment of that PUT comes. */
+TEST_WITH(no_memory_for_a_rejection, set_up, tear_down)
+{
+    btl_ib_pool_t *pool = &engine->rails[0]->pool;
+    const uint32_t limit = pool->limit;
+    btl_ib_view_t put = request(ID, 0, BYTES);
+    btl_ib_list_t hidden;
+
+    rejections = unplaced = 0;
+    put.op.key.secret++;
+    btl_ib_list_init(&hidden);
+    btl_ib_list_splice_tail(&hidden, &pool->kind[0].free);
+    pool->limit = 0;
+    assert_false(is_told(&put));
+    pool->limit = limit;
+    btl_ib_list_splice_tail(&pool->kind[0].free, &hidden);
+    assert_true(is_told(&put));
+    assert_false(is_told(&put));
+}
+
 TEST_WITH(placed_puts, set_up, tear_down)
 {
     btl_ib_view_t put = request(ID, 1, BYTES);

@@ -330,6 +330,117 @@ TEST(read_by_the_transport)
     tear_down(NULL);
 }
 
+/* ---- without memory ---- */
+
+/* Takes all free segments out of a pool that may not grow, and gives them back. */
+typedef struct hidden {
+    uint32_t limit;
+    btl_ib_list_t segments[BTL_IB_SEGMENT_KINDS];
+} hidden_t;
+
+static void hide_segments(hidden_t *hidden)
+{
+    btl_ib_pool_t *pool = &conn->rail->pool;
+
+    hidden->limit = pool->limit;
+    pool->limit = 0;
+    for (int kind = 0; kind < BTL_IB_SEGMENT_KINDS; kind++) {
+        btl_ib_list_init(&hidden->segments[kind]);
+        btl_ib_list_splice_tail(&hidden->segments[kind], &pool->kind[kind].free);
+    }
+}
+
+static void show_segments(hidden_t *hidden)
+{
+    btl_ib_pool_t *pool = &conn->rail->pool;
+
+    pool->limit = hidden->limit;
+    for (int kind = 0; kind < BTL_IB_SEGMENT_KINDS; kind++) {
+        btl_ib_list_splice_tail(&pool->kind[kind].free, &hidden->segments[kind]);
+    }
+}
+
+/* A segment of host 0 that is in flight is sent again. Returns whether that left. */
+static bool is_sent_again(btl_ib_segment_t *segment)
+{
+    const uint32_t before = given.count;
+    const uint64_t blocked = engine->count.blocked_memory;
+    const bool sent = btl_ib_transmit_one(conn, segment);
+
+    assert_int_equal(given.count, before + sent);
+    assert_int_equal(engine->count.blocked_memory, blocked + !sent);
+    return sent;
+}
+
+static btl_ib_segment_t *in_flight(void)
+{
+    bench_send(bench, 0, 1, 1000, 1);
+    return BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[BTL_IB_SENT_OTHERS], link);
+}
+
+/* What needs memory of its own while the device reads the last copy waits for that, and loses
+ * nothing. */
+TEST(no_memory_for_a_copy)
+{
+    hidden_t hidden;
+
+    begin(100);
+    btl_ib_segment_t *segment = in_flight();
+    const uint32_t before = segments_in_use();
+    assert_true(segment->busy);
+    hide_segments(&hidden);
+    assert_false(is_sent_again(segment));
+    show_segments(&hidden);
+    assert_int_equal(segments_in_use(), before);
+    assert_true(is_sent_again(segment));
+    assert_true(bench_settle(bench, SECOND));
+    tear_down(NULL);
+}
+
+static bool makes_no_key(btl_ib_aead_t *aead, const void *secret, size_t secret_size,
+                         const void *info, size_t info_size, void *out, size_t size)
+{
+    return false;
+}
+
+static bool seals_nothing(btl_ib_aead_t *aead, const btl_ib_aead_key_t *key, uint64_t number,
+                          const void *aad, size_t aad_size, const uint8_t *text, uint8_t *out,
+                          size_t size, uint8_t tag[BTL_IB_AEAD_TAG_BYTES])
+{
+    return false;
+}
+
+/* Nothing leaves in the clear where there is no memory for a key, for what is encrypted, or within
+ * the library; all of it leaves afterwards. */
+TEST(no_memory_to_encrypt)
+{
+    hidden_t hidden;
+
+    assert_true(begin_protected(65536, BTL_IB_PROTECTION_ENCRYPT));
+    if (bench->aead == NULL) {
+        tear_down(NULL);
+        skip();
+    }
+    btl_ib_segment_t *segment = in_flight();
+    const uint32_t before = segments_in_use();
+    const btl_ib_aead_ops_t *const working = bench->aead->ops;
+    btl_ib_aead_ops_t failing = *working;
+    hide_segments(&hidden);
+    assert_false(is_sent_again(segment));
+    show_segments(&hidden);
+    bench->aead->ops = &failing;
+    failing.seal = seals_nothing;
+    assert_false(is_sent_again(segment));
+    failing.seal = working->seal;
+    failing.derive = makes_no_key;
+    conn->identity.keys->tx.begun = false; /* as of a new incarnation */
+    assert_false(is_sent_again(segment));
+    assert_int_equal(segments_in_use(), before);
+    bench->aead->ops = working;
+    assert_true(is_sent_again(segment));
+    tear_down(NULL);
+}
+
 /* ---- what is not taken ---- */
 
 /* "Not now" leaves it where it is; anything else counts as a loss, and what follows is sent. */

@@ -315,7 +315,7 @@ static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_seg
     return &conn->loss.rack[may_be_overtaken(conn, segment) ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
 }
 
-/* Returns the oldest segment in flight of a kind (BTL_IB_SENT_) that has some, if something overtook
+/* Returns the oldest segment in flight of a kind (BTL_IB_SENT_) that has any, if something overtook
  * it, else NULL. Each kind has its own list, so bulk that waits in a queue does not hide a lost
  * short segment. On a reliable transport what later segments of the same channel passed got RNR;
  * channels may overtake each other. */

@@ -153,15 +153,14 @@ static proc_t *any_of(sim_t *sim, rng_t *rng)
 }
 
 /* Can all follow an address that changes? Not where devices or flows fail, or connections end: no
- * way may be left then. Nor where there are several flows: at rest (seed 1296, when they might) a
- * process still asked by a flow that it had left, which may be right. */
+ * way may be left then. */
 static bool may_change(const sim_t *sim)
 {
     bool may = !sim->clean && !sim->survives;
 
     for (uint32_t i = 0; i < sim->nprocs; i++) {
         const btl_ib_transport_attr_t *attr = proc_attr(&sim->procs[i], 0);
-        may = may && attr->knows_source && !attr->rdma && attr->flows <= 1 && !attr->spare_flow;
+        may = may && attr->knows_source && !attr->rdma;
     }
     for (uint32_t i = 0; i < sim->nfaults; i++) {
         may = may && sim->faults[i].kind != F_FLOW && sim->faults[i].kind != F_PAIR;

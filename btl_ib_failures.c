@@ -181,10 +181,16 @@ void btl_ib_failures_unsent(void *context, btl_ib_conn_t *conn, int error)
     btl_ib_ends_t ends;
 
     if (endpoint != NULL && !endpoint->closing) {
+        const btl_ib_opened_device_t *opened = &component->opened[btl_ib_conn_rail(conn)];
+        const btl_ib_refused_send_t refused = {
+            .error = error,
+            .call = opened->transport->unsent_call,
+            .call_error = opened->transport->unsent_error,
+        };
+
         btl_ib_endpoint_describe(endpoint, &ends);
-        btl_ib_report_unsent(&component->reports, &ends, error,
-                             btl_ib_conn_diagnosis(conn).answered,
-                             &component->opened[btl_ib_conn_rail(conn)].device);
+        btl_ib_report_unsent(&component->reports, &ends, &refused,
+                             btl_ib_conn_diagnosis(conn).answered, &opened->device);
     }
 }
 

@@ -146,6 +146,16 @@ static bool find_broadcast_here(const char *text)
     return found;
 }
 
+/* Advice where a call of libibverbs or librdmacm is refused. */
+static const char RDMA_STEP[] =
+    "look at the device and its driver (the kernel's log, ibv_devinfo), and at what\n"
+    "this process may have of it (ulimit -l, the limits of its cgroup: rdma.max).";
+
+static bool is_rdma_call(const char *call)
+{
+    return call != NULL && (strncmp(call, "ibv_", 4) == 0 || strncmp(call, "rdma_", 5) == 0);
+}
+
 /* Returns what to do where the system refuses each datagram to `address` with an errno. */
 static const char *unsent_step(int error, const char *address)
 {
@@ -445,8 +455,13 @@ void btl_ib_report_device_failed(const btl_ib_ends_t *ends, int error, uint32_t 
 void btl_ib_report_call_refused(const btl_ib_ends_t *ends, const char *call, int error,
                                 uint32_t moved, uint32_t left)
 {
-    btl_ib_show_help("call refused", ends->our_rank, opal_process_info.nodename, ends->device, call,
-                     strerror(error), moved, left);
+    btl_ib_show_help(
+        "call refused", ends->our_rank, opal_process_info.nodename, ends->device, call,
+        strerror(error), moved, left,
+        is_rdma_call(call)
+            ? RDMA_STEP
+            : "allow the call in the filter of system calls (seccomp, the profile of a\n"
+              "container, systemd's SystemCallFilter).");
 }
 
 void btl_ib_report_descriptors_closed(const btl_ib_ends_t *ends, int error)
@@ -622,10 +637,15 @@ void btl_ib_report_silent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
                      known[0] != '\0' ? known : "none");
 }
 
-void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, int error,
-                          bool answered, const btl_ib_device_t *device)
+void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
+                          const btl_ib_refused_send_t *refused, bool answered,
+                          const btl_ib_device_t *device)
 {
-    const char *step = unsent_step(error, ends->address);
+    const bool named = refused->call != NULL && refused->call_error != 0;
+    const int error = named ? refused->call_error : refused->error;
+    const char *step =
+        is_rdma_call(refused->call) ? RDMA_STEP : unsent_step(refused->error, ends->address);
+    char why[160];
     char interface[192];
     char first[512];
 
@@ -642,8 +662,10 @@ void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
         format_step(reports, error, step, first, sizeof(first));
         step = first;
     }
+    snprintf(why, sizeof(why), "%s%s%s", refused->call != NULL ? refused->call : "",
+             named ? ": " : "", named || refused->call == NULL ? strerror(error) : "");
     diagnosed_interface(device, interface, sizeof(interface));
-    btl_ib_show_help("cannot send", strerror(error), error, interface, ENDS(ends), step);
+    btl_ib_show_help("cannot send", why, error, interface, ENDS(ends), step);
 }
 
 void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_diagnosis_t *diagnosis)

@@ -92,10 +92,18 @@ static inline void btl_ib_peer_reports_note_left_aside(btl_ib_peer_reports_t *re
 void btl_ib_report_peer_lost(const btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
                              btl_ib_death_t reason, const btl_ib_diagnosis_t *diagnosis);
 
+/* What a transport says of datagrams that it does not send. */
+typedef struct btl_ib_refused_send {
+    int error;        /* errno of send() */
+    const char *call; /* that failed; NULL: send() has its errno */
+    int call_error;   /* errno of `call`; 0: `call` says all */
+} btl_ib_refused_send_t;
+
 /* Reports, once for each errno, that this host has refused for long to send anything to a peer over
  * `device`. `answered`: the peer has answered before. */
-void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, int error,
-                          bool answered, const btl_ib_device_t *device);
+void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
+                          const btl_ib_refused_send_t *refused, bool answered,
+                          const btl_ib_device_t *device);
 
 /* Reports that our device has a new address, and that a peer has not answered there for long. */
 void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_diagnosis_t *diagnosis);

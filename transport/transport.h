@@ -779,7 +779,11 @@ struct btl_ib_transport {
      * 0: they read all. */
     uint32_t address_base;
     btl_ib_limit_t limit; /* found when it was opened */
-    const char *refused;  /* after FAILED: the system call (a literal) that failed; NULL: none */
+    const char *refused;  /* after FAILED: the call (a literal) that failed; NULL: none */
+    /* The call (a literal) for which send() refused a datagram last, and its errno, where what
+     * send() returned does not say that; NULL: it does. */
+    const char *unsent_call;
+    int unsent_error;
     /* Counters, as far as the system tells. */
     uint64_t overflows;       /* datagrams that found no room in a receive buffer */
     uint64_t received_bursts; /* bursts that the system had joined (GRO) */

@@ -498,6 +498,10 @@ static void send_one(fake_qp_t *qp, const struct ibv_send_wr *wr)
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     fake.posts++;
+    if (refusal_of("ibv_post_send") != 0) {
+        *bad = wr;
+        return errno;
+    }
     for (; wr != NULL; wr = wr->next) {
         if (fake.post_left == 0) {
             fake.post_left = -1;

@@ -62,6 +62,7 @@ typedef struct evidence {
     btl_ib_death_t reason;
     btl_ib_silence_t silence;
     btl_ib_diagnosis_t diagnosis;
+    const char *call;     /* of an RDMA library, refused with ENOMEM */
     const char *says[4];  /* sentences, in the box */
     const char *never[3]; /* and such that would not be true */
 } evidence_t;
@@ -241,6 +242,12 @@ static const evidence_t situations[] = {
      .diagnosis = {.unsent = ENETUNREACH},
      .says = {"Do: give this host its route and address back"},
      .never = {"are not used", "btl_ib_if_include"}},
+    {.name = "the device refuses a call",
+     .box = UNSENT,
+     .diagnosis = {.unsent = EHOSTUNREACH},
+     .call = "rdma_create_qp",
+     .says = {"rdma_create_qp: Cannot allocate memory (errno 12)", "Do: look at the device"},
+     .never = {"No route to host"}},
     {.name = "this host knows no way any more",
      .box = UNSENT,
      .left_aside = 8,
@@ -422,7 +429,10 @@ static void report(const void *given)
         btl_ib_report_peer_lost(&reports, &ends, evidence->reason, &evidence->diagnosis);
         break;
     case UNSENT:
-        btl_ib_report_unsent(&reports, &ends, evidence->diagnosis.unsent,
+        btl_ib_report_unsent(&reports, &ends,
+                             &(btl_ib_refused_send_t){.error = evidence->diagnosis.unsent,
+                                                      .call = evidence->call,
+                                                      .call_error = ENOMEM},
                              evidence->diagnosis.answered, &device);
         break;
     case MOVED:

@@ -169,4 +169,44 @@ RC_TEST(connections_are_made_later)
     }
 }
 
+/* Sends of a process whose system refuses a call from now on say which call it was, and why. */
+static void told(const char *call, int error)
+{
+    int rc = EAGAIN;
+
+    begin_again(0);
+    refuse(call, error, 0);
+    for (int i = 0; i < 40 && rc != EHOSTUNREACH; i++) {
+        rc = send_one(0, 1, SMALL, 0);
+        settle();
+        fake.now += i % 2 == 0 ? 0 : 2000000; /* also while it pauses */
+    }
+    assert_int_equal(rc, EHOSTUNREACH);
+    assert_string_equal(sides[0].t->unsent_call, call);
+    assert_int_equal(sides[0].t->unsent_error, error);
+    refuse(NULL, 0, 0);
+}
+
+RC_TEST(senders_are_told)
+{
+    static const char *const calls[] = {"rdma_create_id", "rdma_resolve_addr", "rdma_resolve_route",
+                                        "rdma_connect",   "rdma_create_qp",    "ibv_reg_mr",
+                                        "ibv_post_send"};
+
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        told(calls[i], EPERM);
+        told(calls[i], EINVAL);
+    }
+}
+
+/* A device whose completions cannot be read has failed. */
+RC_TEST(failed_device_names_the_call)
+{
+    fake_poll_fails = true;
+    look(0);
+    assert_string_equal(sides[0].t->refused, "ibv_poll_cq");
+    fake_poll_fails = false;
+    assert_int_equal(sides[0].failed, 1);
+}
+
 UNIT_MAIN(NULL, NULL)

@@ -130,4 +130,25 @@ UD_TEST(memory_is_not_registered)
     }
 }
 
+/* A device that refuses all sends, or whose completions cannot be read, says which call that is. */
+UD_TEST(call_is_named)
+{
+    btl_ib_event_t events[4];
+    int error;
+
+    pair_t pair = open_pair(usual);
+    fake.take = 0;
+    fake.post_error = EINVAL;
+    assert_int_equal(send_some(&pair, 0, 1, SIZE, LARGE, &error), 0);
+    assert_int_equal(error, EINVAL);
+    assert_string_equal(pair.a->unsent_call, "ibv_post_send");
+    assert_int_equal(pair.a->unsent_error, EINVAL);
+    assert_null(pair.a->refused);
+    fake_poll_fails = true;
+    assert_int_equal(poll_for(pair.a, BTL_IB_EVENT_FAILED, events, 4), 1);
+    fake_poll_fails = false;
+    assert_string_equal(pair.a->refused, "ibv_poll_cq");
+    close_pair(&pair);
+}
+
 UNIT_MAIN(NULL, NULL)

@@ -651,7 +651,7 @@ int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_
 
 void btl_ib_verbs_opened(btl_ib_verbs_t *verbs)
 {
-    verbs->refused = NULL;
+    verbs->refused = &verbs->last_call;
 }
 
 void btl_ib_verbs_close(btl_ib_verbs_t *verbs)

@@ -43,8 +43,9 @@ typedef struct btl_ib_verbs_out_of_buffer {
 typedef struct btl_ib_verbs {
     btl_ib_transport_t base;
     btl_ib_log_t log;
-    const char **refused; /* gets the name of a call that fails while the transport is opened; NULL
-                           * from then on, or if nobody asks */
+    const char **refused;  /* gets the name of a call that fails: of who opens the transport, or
+                            * NULL; once it is open &last_call */
+    const char *last_call; /* a literal: the call that failed last; NULL: none */
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_device_attr device;
@@ -219,9 +220,15 @@ void btl_ib_verbs_slab_free(struct ibv_mr *mr);
 
 /* ---- diagnostics ---- */
 
-/* Logs which call failed, and why. While the transport is opened, sets *verbs->refused, too. Sets
- * errno to `error` (EIO if that is 0), and returns it negated. */
+/* Logs which call (a literal) failed, and why, and sets *verbs->refused. Sets errno to `error` (EIO
+ * if that is 0), and returns it negated. */
 int btl_ib_verbs_failed(const btl_ib_verbs_t *verbs, const char *call, int error);
+
+/* Forgets which call failed, before a step of which the caller will ask that. */
+static inline void btl_ib_verbs_forget_call(btl_ib_verbs_t *verbs)
+{
+    verbs->last_call = NULL;
+}
 
 /* Shows the help text of `what`. */
 static inline void btl_ib_verbs_diag(const btl_ib_log_t *log, btl_ib_diagnostic_t what,
@@ -254,7 +261,7 @@ void btl_ib_verbs_init(btl_ib_verbs_t *verbs, const btl_ib_transport_ops_t *ops,
 int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_t port,
                       uint32_t mtu);
 
-/* Notes that the transport is open: a call that fails from now on is logged only. */
+/* Notes that the transport is open: a call that fails from now on is logged, and is last_call. */
 void btl_ib_verbs_opened(btl_ib_verbs_t *verbs);
 
 /* Frees the protection domain. Logs how many messages found no buffer since the port was opened. */

@@ -254,7 +254,7 @@ static int send_run(btl_ib_rc_t *rc, const btl_ib_tx_t *batch, int n, int *error
     if (btl_ib_verbs_is_shortage(failed)) {
         *error = ENOBUFS;
     } else if (failed != 0) {
-        btl_ib_rc_cm_broke(rc, conn, strerror(failed));
+        btl_ib_rc_cm_refused(rc, conn, "ibv_post_send", failed);
     }
     return taken;
 }
@@ -289,6 +289,17 @@ static int rc_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
 
 enum { FULL_POLLS = 64 }; /* with events, between two polls of the connection manager */
 
+/* Logs that the device is of no use any more, as it refused a call (a literal), and sets the
+ * state. */
+static void rc_fail(btl_ib_rc_t *rc, const char *call, int error)
+{
+    if (rc->state.error == 0) {
+        (void) btl_ib_verbs_failed(&rc->port.verbs, call, error);
+        rc->port.verbs.base.refused = call;
+        btl_ib_verbs_state_fail(&rc->state, error);
+    }
+}
+
 /* Posts idle buffers of a shared queue. If that fails so does the rail: all peers are short of
  * buffers for good. */
 static void post_shared(btl_ib_rc_t *rc, const btl_ib_verbs_rx_pool_t *pool)
@@ -296,8 +307,7 @@ static void post_shared(btl_ib_rc_t *rc, const btl_ib_verbs_rx_pool_t *pool)
     const int posted = btl_ib_rc_rxqs_post_shared(&rc->rxqs, pool);
 
     if (posted < 0) {
-        (void) btl_ib_verbs_failed(&rc->port.verbs, "ibv_post_srq_recv", -posted);
-        btl_ib_verbs_state_fail(&rc->state, -posted);
+        rc_fail(rc, "ibv_post_srq_recv", -posted);
     }
 }
 
@@ -319,7 +329,7 @@ static void post_own(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     const int posted = btl_ib_rc_rxqs_post_own(&rc->rxqs, conn->channel, &conn->rx);
 
     if (posted < 0) {
-        btl_ib_rc_cm_broke(rc, conn, "a receive buffer cannot be posted");
+        btl_ib_rc_cm_refused(rc, conn, "ibv_post_recv", -posted);
         return;
     }
     conn->credit.reposted += (uint32_t) posted;
@@ -561,8 +571,8 @@ static int rc_take_all(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
             }
             n = btl_ib_rc_cqs_read(&rc->cqs, &rc->cqs.cq[next]);
             if (n < 0) {
-                btl_ib_verbs_state_fail(&rc->state,
-                                        -btl_ib_verbs_failed(&rc->port.verbs, "ibv_poll_cq", EIO));
+                rc_fail(rc, "ibv_poll_cq", EIO);
+                break;
             }
         }
         count += rc_take(rc, events + count, max - count);

@@ -253,14 +253,16 @@ enum {
     MTU_LEAST = IBV_MTU_1024,
 };
 
-/* Gives up what waits to be sent if there is no hope for a connection. Returns whether it did. The
- * attempt under way began at `begun_at`; 0: there is none. */
+/* Gives up what waits to be sent if there is no hope for a connection, or it would be of no use, as
+ * our system refuses to post anything. Returns whether it did. The attempt under way began at
+ * `begun_at`; 0: there is none. */
 static bool backoff_give_up(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t begun_at)
 {
-    const bool hopeless =
-        begun_at != 0 ? now >= begun_at + PATIENCE_US
-                      : backoff->failures > 0
-                            && (backoff->hopeless || now >= backoff->wanted_at + PATIENCE_US);
+    const bool hopeless = begun_at != 0
+                              ? now >= begun_at + PATIENCE_US
+                              : (backoff->failures > 0
+                                 && (backoff->hopeless || now >= backoff->wanted_at + PATIENCE_US))
+                                    || (backoff->call != NULL && backoff->short_lives > WARN_AFTER);
 
     backoff->gave_up = backoff->gave_up || hopeless;
     return hopeless;
@@ -280,6 +282,7 @@ static bool backoff_opened(btl_ib_rc_backoff_t *backoff)
 {
     const bool gave_up = backoff->gave_up;
 
+    backoff->call = NULL;
     backoff->failures = 0;
     backoff->wanted_at = 0;
     backoff->gave_up = false;
@@ -504,8 +507,15 @@ static btl_ib_rc_backoff_t *backoff_of(const btl_ib_rc_conn_t *conn)
     return &conn->peer->channel[conn->channel].backoff;
 }
 
-/* Ends an attempt that failed, by `what` and `error` (errno; 0: none), for the log. `refused`: it
- * failed because nobody is there, which is reported. */
+/* Returns the name of the call that failed in this step, `step` if it was none. */
+static const char *last_call(const btl_ib_rc_t *rc, const char *step)
+{
+    return rc->port.verbs.last_call != NULL ? rc->port.verbs.last_call : step;
+}
+
+/* Ends an attempt that failed, by `what`: the call, or what came in its place (a literal), and
+ * `error` (errno; 0: none), for the log. `refused`: it failed because nobody is there, which is
+ * reported. */
 static void rc_cm_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool refused, const char *what,
                          int error)
 {
@@ -515,6 +525,8 @@ static void rc_cm_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool refused, 
     if (conn->initiator) {
         backoff_failed(backoff_of(conn), btl_ib_rc_now_us(),
                        !refused && (error == ETIMEDOUT || error == EAGAIN));
+        backoff_of(conn)->call = what;
+        backoff_of(conn)->error = error;
     }
     peer_close(conn);
     if (refused) {
@@ -551,6 +563,16 @@ void btl_ib_rc_cm_broke(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *why
     rc_cm_lost(rc, conn);
     peer_close(conn);
     peer_free_unused(&rc->peers, peer);
+}
+
+void btl_ib_rc_cm_refused(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *call, int error)
+{
+    char why[128];
+
+    backoff_of(conn)->call = call;
+    backoff_of(conn)->error = error;
+    snprintf(why, sizeof(why), "%s: %s", call, strerror(error));
+    btl_ib_rc_cm_broke(rc, conn, why);
 }
 
 void btl_ib_rc_cm_close_idle(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
@@ -746,10 +768,11 @@ static void request_take(btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_peer_
         return;
     }
     peer->channel[params->channel].peer_attempt = params->attempt;
+    btl_ib_verbs_forget_call(&rc->port.verbs);
     const int error = request_accept(rc, conn, params);
     if (error != 0) {
         request_reject(id, BTL_IB_RC_SHORTAGE);
-        rc_cm_failed(rc, conn, false, "its request cannot be accepted", -error);
+        rc_cm_failed(rc, conn, false, last_call(rc, "its request cannot be accepted"), -error);
     }
 }
 
@@ -859,7 +882,12 @@ int btl_ib_rc_cm_connect(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t number
     if (channel->conn != NULL && channel->conn->stage == BTL_IB_RC_AGREED) {
         return EAGAIN; /* the peer is about to close it */
     }
-    return backoff_give_up(&channel->backoff, now, begun_at) ? EHOSTUNREACH : EAGAIN;
+    if (!backoff_give_up(&channel->backoff, now, begun_at)) {
+        return EAGAIN;
+    }
+    rc->port.verbs.base.unsent_call = channel->backoff.call;
+    rc->port.verbs.base.unsent_error = channel->backoff.error;
+    return EHOSTUNREACH;
 }
 
 /* Takes the next step of our request: this and the following functions, by rdma_cm's events. */
@@ -880,10 +908,12 @@ static void rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
     const btl_ib_rc_address_t *peer = &conn->peer->addr;
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
+
+    btl_ib_verbs_forget_call(&rc->port.verbs);
     int error = btl_ib_rc_conn_equip(conn, peer);
 
     if (error != 0) {
-        rc_cm_failed(rc, conn, false, "no queue pair", -error);
+        rc_cm_failed(rc, conn, false, last_call(rc, "no queue pair"), -error);
         return;
     }
     conn->stage = BTL_IB_RC_ASKING;
@@ -912,18 +942,20 @@ static void rc_cm_accepted(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *
     btl_ib_rc_conn_join(conn, &params);
     btl_ib_rc_cm_opened(rc, conn, "connected");
     conn->credit.used++;
-    if (btl_ib_rc_sq_post_own(&conn->sq, &first) != 0) {
-        btl_ib_rc_cm_broke(rc, conn, "the first message cannot be posted");
+    const int error = btl_ib_rc_sq_post_own(&conn->sq, &first);
+    if (error != 0) {
+        btl_ib_rc_cm_refused(rc, conn, "ibv_post_send", error);
     }
 }
 
 static void rc_cm_responded(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len)
 {
+    btl_ib_verbs_forget_call(&rc->port.verbs);
     const int error = btl_ib_rc_qp_establish(&rc->port, conn->id,
                                              mtu_of(conn->peer, conn->peer->addr.mtu), conn->qp);
 
     if (error != 0) {
-        rc_cm_failed(rc, conn, false, "its queue pair cannot be made ready", error);
+        rc_cm_failed(rc, conn, false, last_call(rc, "its queue pair cannot be made ready"), error);
     } else {
         rc_cm_accepted(rc, conn, bytes, len);
     }

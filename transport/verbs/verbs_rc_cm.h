@@ -32,6 +32,10 @@ typedef struct btl_ib_rc_backoff {
     uint32_t short_lives; /* connections, in a row, that broke right after they had opened */
     uint64_t retry_at;    /* no attempt is made before this */
     bool gave_up;         /* EHOSTUNREACH was returned to sends since the last connection */
+    /* What our system refused last, which ended an attempt or a connection: the call (a literal),
+     * NULL: nothing, and its errno. */
+    const char *call;
+    int error;
     uint32_t stalls; /* connections, in a row, that were given up before any request completed */
 } btl_ib_rc_backoff_t;
 
@@ -237,6 +241,10 @@ void btl_ib_rc_cm_opened(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *ho
  * disconnect while its interface is down.
  */
 void btl_ib_rc_cm_broke(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *why);
+
+/* Does the same for a connection for which our system has refused a call (a literal) with that
+ * errno. If it refuses that for the next ones, too, senders are told. */
+void btl_ib_rc_cm_refused(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *call, int error);
 
 /* Closes an unused connection, after both sides have agreed (verbs_rc_idle.h). */
 void btl_ib_rc_cm_close_idle(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn);

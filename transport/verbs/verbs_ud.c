@@ -171,14 +171,16 @@ static int port_read_events(const btl_ib_ud_port_t *port)
     return error;
 }
 
-/* Logs that the device is of no use any more, and sets the state. */
-static void ud_fail(btl_ib_ud_t *ud, const char *what, int error)
+/* Logs that the device is of no use any more, and sets the state. `call` (a literal) failed; NULL:
+ * none. */
+static void ud_fail(btl_ib_ud_t *ud, const char *call, const char *what, int error)
 {
-    const btl_ib_verbs_t *verbs = &ud->port.verbs;
+    btl_ib_verbs_t *verbs = &ud->port.verbs;
 
     error = error != 0 ? error : EIO;
     if (ud->state.error == 0) {
         BTL_IB_VERBS_LOG(verbs, 1, "%s: %s: %s", verbs->base.name, what, strerror(error));
+        verbs->base.refused = call;
         btl_ib_verbs_state_fail(&ud->state, error);
     }
 }
@@ -224,7 +226,7 @@ static void ud_read_events(btl_ib_ud_t *ud)
     }
     const int error = port_read_events(&ud->port);
     if (error == ENODEV || error == EIO) {
-        ud_fail(ud, "the device failed", error);
+        ud_fail(ud, NULL, "the device failed", error);
     } else if (error != 0) {
         btl_ib_verbs_state_down(&ud->state, error);
     } else if (ud->state.down != 0 && port_bring_back(&ud->port)
@@ -467,6 +469,8 @@ static int ud_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
         if (taken < count) {
             if (*error != EAGAIN && *error != ENOBUFS) {
                 btl_ib_ud_qps_log_error(&ud->qps, strerror(*error));
+                t->unsent_call = "ibv_post_send";
+                t->unsent_error = *error;
             }
             return done;
         }
@@ -483,7 +487,7 @@ static void post_idle(btl_ib_ud_t *ud, bool polling)
     const int error = btl_ib_ud_qps_post_idle(&ud->qps, polling);
 
     if (error != 0) {
-        ud_fail(ud, "receive buffers cannot be posted", error);
+        ud_fail(ud, "ibv_post_recv", "receive buffers cannot be posted", error);
     }
     ud->port.verbs.base.overflows = ud->qps.emptied;
 }
@@ -537,7 +541,7 @@ static inline bool read_completions(btl_ib_ud_t *ud, uint32_t queue)
     polling->wc_first = 0;
     polling->wc_count = n > 0 ? (uint32_t) n : 0;
     if (n < 0) {
-        ud_fail(ud, "ibv_poll_cq", EIO);
+        ud_fail(ud, "ibv_poll_cq", "completions cannot be read", EIO);
     }
     return n > 0;
 }
@@ -637,7 +641,7 @@ static int ud_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
     if (ud->qps.broken && ud->state.error == 0) {
         const int rc = btl_ib_ud_qps_repair(&ud->qps);
         if (rc != 0) {
-            ud_fail(ud, "a queue pair that failed cannot be used again", -rc);
+            ud_fail(ud, NULL, "a queue pair that failed cannot be used again", -rc);
         }
     }
     if (btl_ib_verbs_state_changed(&ud->state)) {

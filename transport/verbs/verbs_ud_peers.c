@@ -6,6 +6,7 @@
 #include "verbs_ud_peers.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,14 +85,18 @@ static bool hosts_grow(btl_ib_ud_peers_t *peers)
     return true;
 }
 
-/* Shows the help text for a GID that cannot be reached; `what` says why. */
+/* Shows the help text for a GID that cannot be reached; `what` says why. `error` is the errno of
+ * ibv_create_ah(); 0: it was not asked. */
 static void diagnose_gid(const btl_ib_verbs_t *verbs, btl_ib_diagnostic_t what,
-                         const union ibv_gid *gid)
+                         const union ibv_gid *gid, int error)
 {
-    char text[INET6_ADDRSTRLEN];
+    char address[INET6_ADDRSTRLEN];
+    char text[INET6_ADDRSTRLEN + 96];
 
-    btl_ib_verbs_diag(&verbs->log, what, verbs->base.name,
-                      btl_ib_verbs_gid_format(gid, text, sizeof(text)));
+    snprintf(text, sizeof(text), "%s%s%s%s", btl_ib_verbs_gid_format(gid, address, sizeof(address)),
+             error != 0 ? " (ibv_create_ah: " : "", error != 0 ? strerror(error) : "",
+             error != 0 ? ")" : "");
+    btl_ib_verbs_diag(&verbs->log, what, verbs->base.name, text);
 }
 
 /* Makes the address handle of a host. Returns 0, or a negative errno after telling why. */
@@ -121,11 +126,8 @@ static int host_make_handle(const btl_ib_ud_port_t *port, btl_ib_ud_host_t *host
     }
     const int error = errno;
     (void) btl_ib_verbs_failed(verbs, "ibv_create_ah", error);
-    if (error == ENOMEM) {
-        return -ENOMEM;
-    }
-    diagnose_gid(verbs, BTL_IB_DIAG_UNREACHABLE, &host->gid);
-    return -EHOSTUNREACH;
+    diagnose_gid(verbs, BTL_IB_DIAG_UNREACHABLE, &host->gid, error);
+    return error == ENOMEM ? -ENOMEM : -EHOSTUNREACH;
 }
 
 /* Makes room for one more host. That may move all hosts in memory. Returns false if memory is
@@ -385,7 +387,7 @@ static bool pkeys_match(uint16_t a, uint16_t b)
 static int peer_check_reachable(const btl_ib_ud_port_t *port, const btl_ib_ud_address_t *address)
 {
     if (!btl_ib_verbs_gid_reaches(&port->gid, &address->gid)) {
-        diagnose_gid(&port->verbs, BTL_IB_DIAG_SUBNET, &address->gid);
+        diagnose_gid(&port->verbs, BTL_IB_DIAG_SUBNET, &address->gid, 0);
         return -EHOSTUNREACH;
     }
     if (!pkeys_match(port->pkey, address->pkey)) {

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Processes that are about to end, and do not: each case is a child of its own. */
+/* Processes that are about to end, and do not: each case is a child of its own. All begin at once,
+ * before the first test, as what they do is to wait. */
 
 #include <errno.h>
 #include <pthread.h>
@@ -23,7 +24,7 @@
 enum { TIMEOUT = 400, LONG = 60000 }; /* ms; nothing takes so long here */
 
 static btl_ib_exit_timeout_t watch;
-static int said[2]; /* a pipe: what a child told */
+static int said[2]; /* a pipe: what a child tells */
 
 static void nap(int ms)
 {
@@ -70,35 +71,56 @@ static void watch_with(int timeout_ms, bool debugged, btl_ib_exit_tell_fn_t how)
     }
 }
 
-static pid_t start(void (*life)(void))
+/* A child. */
+typedef struct process {
+    void (*life)(void);
+    pid_t pid;
+    int said; /* reads what it told */
+    uint64_t begun;
+} process_t;
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+}
+
+static void nap_until(uint64_t ms)
+{
+    const uint64_t now = now_ms();
+
+    nap(ms > now ? (int) (ms - now) : 0);
+}
+
+static void start(process_t *child, void (*life)(void))
 {
     assert_int_equal(pipe(said), 0);
-    const pid_t child = fork();
-
-    assert_true(child >= 0);
-    if (child == 0) {
+    *child = (process_t){.life = life, .pid = fork(), .said = said[0], .begun = now_ms()};
+    assert_true(child->pid >= 0);
+    if (child->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         life();
         _exit(0);
     }
     close(said[1]);
-    return child;
 }
 
 /* Returns how the child ended, as waitpid() says; `text` is what it told. */
-static int wait_for(pid_t child, char *text, size_t size)
+static int wait_for(const process_t *child, char *text, size_t size)
 {
     int status = 0;
     ssize_t got;
 
-    assert_int_equal(waitpid(child, &status, 0), child);
-    got = read(said[0], text, size - 1);
+    assert_int_equal(waitpid(child->pid, &status, 0), child->pid);
+    got = read(child->said, text, size - 1);
     text[got > 0 ? got : 0] = '\0';
-    close(said[0]);
+    close(child->said);
     return status;
 }
 
-static void must_end_by(pid_t child, int number, const char *told)
+static void must_end_by(const process_t *child, int number, const char *told)
 {
     char text[100];
     const int status = wait_for(child, text, sizeof(text));
@@ -108,13 +130,16 @@ static void must_end_by(pid_t child, int number, const char *told)
     assert_string_equal(text, told);
 }
 
-static void must_end_well(pid_t child)
+static void must_end_well(const process_t *child)
 {
     char text[100];
 
     assert_int_equal(wait_for(child, text, sizeof(text)), 0);
     assert_string_equal(text, "");
 }
+
+/* Returns the child that has begun this. */
+static const process_t *child_of(void (*life)(void));
 
 /* ---- who hangs is ended ---- */
 
@@ -127,7 +152,7 @@ static void hang(void)
 
 TEST(hanging_process_is_ended)
 {
-    must_end_by(start(hang), SIGTERM, "a stage");
+    must_end_by(child_of(hang), SIGTERM, "a stage");
 }
 
 static void handle(int number)
@@ -148,7 +173,7 @@ static void hang_with_handler(void)
 
 TEST(handled_signal_ends_it)
 {
-    must_end_by(start(hang_with_handler), SIGTERM, "a stage");
+    must_end_by(child_of(hang_with_handler), SIGTERM, "a stage");
 }
 
 static void tell_for_ever(const char *stage, int number)
@@ -166,7 +191,7 @@ static void hang_in_telling(void)
 
 TEST(telling_may_hang)
 {
-    must_end_by(start(hang_in_telling), SIGTERM, "begun");
+    must_end_by(child_of(hang_in_telling), SIGTERM, "begun");
 }
 
 /* ---- who does not hang is left alone ---- */
@@ -185,9 +210,9 @@ static void go_on(void)
         end();
         end();
     }
-    nap(3 * TIMEOUT);
-    begin("with a bound", 4 * TIMEOUT);
-    nap(3 * TIMEOUT);
+    nap(2 * TIMEOUT);
+    begin("with a bound", 3 * TIMEOUT);
+    nap(2 * TIMEOUT);
     end();
     if (sigaction(SIGTERM, NULL, &now) != 0 || now.sa_handler != handle) {
         _exit(102);
@@ -196,24 +221,24 @@ static void go_on(void)
     btl_ib_exit_timeout_fini(&watch);
     btl_ib_exit_timeout_fini(&watch);
     begin("watched by nobody", 0);
-    nap(3 * TIMEOUT);
+    nap(2 * TIMEOUT);
 }
 
 TEST(stages_have_their_time)
 {
-    must_end_well(start(go_on));
+    must_end_well(child_of(go_on));
 }
 
 static void hang_unwatched(void)
 {
     watch_with(0, false, tell);
     begin("a stage", 0);
-    nap(3 * TIMEOUT);
+    nap(2 * TIMEOUT);
 }
 
 TEST(no_timeout_ends_nobody)
 {
-    must_end_well(start(hang_unwatched));
+    must_end_well(child_of(hang_unwatched));
 }
 
 /* Nobody has a thread before something is to be watched. */
@@ -240,7 +265,7 @@ static void count_threads(void)
 
 TEST(thread_is_made_for_stages)
 {
-    must_end_well(start(count_threads));
+    must_end_well(child_of(count_threads));
 }
 
 static void fork_within(void)
@@ -261,7 +286,7 @@ static void fork_within(void)
 
 TEST(child_has_no_thread)
 {
-    must_end_well(start(fork_within));
+    must_end_well(child_of(fork_within));
 }
 
 static void take_long(void)
@@ -277,17 +302,22 @@ static void take_long(void)
 /* The time in which a process was stopped does not count. */
 TEST(stopped_process_is_not_ended)
 {
-    const pid_t child = start(take_long);
+    const process_t *child = child_of(take_long);
     int status;
 
-    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_int_equal(waitpid(child->pid, &status, WUNTRACED), child->pid);
     assert_true(WIFSTOPPED(status));
-    nap(5 * TIMEOUT);
-    kill(child, SIGCONT);
+    nap_until(child->begun + 5 * TIMEOUT);
+    kill(child->pid, SIGCONT);
     must_end_well(child);
 }
 
 /* ---- debuggers ---- */
+
+static void hang_with_debugger(void)
+{
+    hang();
+}
 
 static void hang_debugged(void)
 {
@@ -296,46 +326,84 @@ static void hang_debugged(void)
     nap(LONG);
 }
 
-/* Attaches as a debugger does. Returns whether that is allowed here. */
-static bool attach(pid_t child)
-{
-    return ptrace(PTRACE_SEIZE, child, NULL, NULL) == 0;
-}
+static bool attached; /* as a debugger does; else that is not allowed here */
 
 TEST(debugger_stops_the_clock)
 {
-    const pid_t child = start(hang);
+    const process_t *child = child_of(hang_with_debugger);
     int status;
 
-    if (!attach(child)) {
-        kill(child, SIGKILL);
-        waitpid(child, &status, 0);
+    if (!attached) {
         skip();
     }
-    nap(4 * TIMEOUT);
-    assert_int_equal(waitpid(child, &status, WNOHANG), 0);
-    assert_int_equal(ptrace(PTRACE_INTERRUPT, child, NULL, NULL), 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(ptrace(PTRACE_DETACH, child, NULL, NULL), 0);
+    nap_until(child->begun + 4 * TIMEOUT);
+    assert_int_equal(waitpid(child->pid, &status, WNOHANG), 0);
+    assert_int_equal(ptrace(PTRACE_INTERRUPT, child->pid, NULL, NULL), 0);
+    assert_int_equal(waitpid(child->pid, &status, 0), child->pid);
+    assert_int_equal(ptrace(PTRACE_DETACH, child->pid, NULL, NULL), 0);
     must_end_by(child, SIGTERM, "a stage");
 }
 
 TEST(clock_goes_on_if_wanted)
 {
-    const pid_t child = start(hang_debugged);
+    const process_t *child = child_of(hang_debugged);
     char text[100] = "";
     int status;
 
-    if (!attach(child)) {
-        kill(child, SIGKILL);
-        waitpid(child, &status, 0);
+    if (!attached) {
         skip();
     }
-    assert_true(read(said[0], text, sizeof(text) - 1) > 0);
+    assert_true(read(child->said, text, sizeof(text) - 1) > 0);
     assert_string_equal(text, "a stage");
-    kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    close(said[0]);
+    kill(child->pid, SIGKILL);
+    assert_int_equal(waitpid(child->pid, &status, 0), child->pid);
+    close(child->said);
 }
 
-UNIT_MAIN(NULL, NULL)
+/* ---- all of them ---- */
+
+static void (*const lives[])(void) = {
+    hang,          hang_with_handler, hang_in_telling,
+    go_on,         hang_unwatched,    count_threads,
+    fork_within,   take_long,         hang_with_debugger,
+    hang_debugged,
+};
+
+enum { LIVES = sizeof(lives) / sizeof(lives[0]) };
+
+static process_t children[LIVES];
+
+static const process_t *child_of(void (*life)(void))
+{
+    int i = 0;
+
+    while (children[i].life != life) {
+        i++;
+    }
+    return &children[i];
+}
+
+static int start_all(void **state)
+{
+    attached = true;
+    for (int i = 0; i < LIVES; i++) {
+        start(&children[i], lives[i]);
+        if (lives[i] == hang_with_debugger || lives[i] == hang_debugged) {
+            attached &= ptrace(PTRACE_SEIZE, children[i].pid, NULL, NULL) == 0;
+        }
+    }
+    return 0;
+}
+
+static int end_all(void **state)
+{
+    for (int i = 0; i < LIVES; i++) {
+        if (waitpid(children[i].pid, NULL, WNOHANG) == 0) {
+            kill(children[i].pid, SIGKILL);
+            waitpid(children[i].pid, NULL, 0);
+        }
+    }
+    return 0;
+}
+
+UNIT_MAIN(start_all, end_all)

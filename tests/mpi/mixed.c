@@ -8,7 +8,7 @@
  * while rank 0 keeps long ones on their way to rank 1, or to another. Reports one-way microseconds
  * of both, the rate of the long ones, and the longest time in which none of those was complete.
  * bytes=N[,N...] (8), bulk=N (4194304), depth=N (2 long messages at once), to=RANK (1) of the long
- * ones, both=1: long ones both ways, seconds=S (2) for each of the two
+ * ones, both=1: long ones both ways, seconds=S (2) for each of the two, idle=S for the first
  */
 
 #include "figures.h"
@@ -198,12 +198,12 @@ static figures_t figures_of(double *us, long n)
 }
 
 /* Ranks 0 and 1: the ping-pong alone, then beside the long messages. */
-static void one_size(int bytes, double seconds, bulk_t *bulk, double *us)
+static void one_size(int bytes, double alone, double seconds, bulk_t *bulk, double *us)
 {
     bulk_t *own = bulk->sends || bulk->receives ? bulk : NULL;
 
     ping_for(0.1, bytes, NULL, us);
-    const figures_t idle = figures_of(us, ping_for(seconds, bytes, NULL, us));
+    const figures_t idle = figures_of(us, ping_for(alone, bytes, NULL, us));
     if (own != NULL) {
         bulk_begin(own);
     }
@@ -232,6 +232,7 @@ int main(int argc, char **argv)
     const sizes_t sizes = arg_sizes(argc, argv, "8");
     const int both = arg(argc, argv, "both", 0) != 0, to = (int) arg(argc, argv, "to", 1);
     const double seconds = arg(argc, argv, "seconds", 2);
+    const double alone = arg(argc, argv, "idle", (long) seconds);
     bulk_t bulk = {.bytes = (int) arg(argc, argv, "bulk", 4194304),
                    .depth = (int) arg(argc, argv, "depth", 2),
                    .other = rank == 0 ? to : 0,
@@ -248,7 +249,7 @@ int main(int argc, char **argv)
     bulk_make(&bulk);
     for (int i = 0; i < sizes.count; i++) {
         if (rank < 2) {
-            one_size(sizes.bytes[i], seconds, &bulk, us);
+            one_size(sizes.bytes[i], alone, seconds, &bulk, us);
         } else if (to == rank) {
             bulk_begin(&bulk);
             bulk_end(&bulk);

@@ -325,7 +325,7 @@ def test_capped_dead_pair(capped, number):
             end()  # it was exchanged just then
 
     output, (port, end) = in_mid_job(lambda: capped.job(
-        capped.mpi.program("mixed"), "bulk=65536", "depth=8", "seconds=12", if_include="eth0",
+        capped.mpi.program("mixed"), "bulk=65536", "depth=8", "seconds=12", "idle=1", if_include="eth0",
         port_min=first, port_range=32), kill)
     dropped = end()
     late, rate, gap = figures_of_mixed(output)
@@ -368,7 +368,7 @@ def test_ecmp_dead(network):
         return [network.drop(host, 'iifname "ecmp1"') for host in network.hosts]
 
     output, ends = in_mid_job(lambda: network.job(
-        network.mpi.program("mixed"), "bulk=65536", "depth=4", "seconds=6", if_include="any0",
+        network.mpi.program("mixed"), "bulk=65536", "depth=4", "seconds=6", "idle=1", if_include="any0",
         port_min=network.ports_by(1, hosts=2), port_range=32), kill)
     dropped = [end() for end in ends]
     late, rate, gap = figures_of_mixed(output)

@@ -156,6 +156,7 @@ static const char *const topics[BTL_IB_DIAGS] = {
     [BTL_IB_DIAG_LOCKED_MEMORY] = "locked memory", [BTL_IB_DIAG_PARTITION] = "not in partition",
     [BTL_IB_DIAG_PORT_ERROR] = "port error",       [BTL_IB_DIAG_IDENTITY] = "address lost",
     [BTL_IB_DIAG_FATAL] = "device error",          [BTL_IB_DIAG_MIGRATED] = "path migrated",
+    [BTL_IB_DIAG_REFUSED] = "connections refused",
 };
 
 /* Diagnostics about a peer. */
@@ -271,6 +272,9 @@ void btl_ib_log_show(const btl_ib_pending_diagnostic_t *diagnostic, const char *
     if (diagnostic->of_peer) {
         btl_ib_show_help(peer_topics[diagnostic->what], opal_process_info.nodename,
                          diagnostic->device, peer, diagnostic->detail);
+    } else if (diagnostic->what == BTL_IB_DIAG_REFUSED) { /* limits are each process's own */
+        btl_ib_show_help(topics[diagnostic->what], opal_process_info.nodename, diagnostic->device,
+                         diagnostic->detail);
     } else {
         BTL_IB_SHOW_HELP(topics[diagnostic->what], opal_process_info.nodename, diagnostic->device,
                          diagnostic->detail);

@@ -643,8 +643,10 @@ void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
 {
     const bool named = refused->call != NULL && refused->call_error != 0;
     const int error = named ? refused->call_error : refused->error;
-    const char *step =
-        is_rdma_call(refused->call) ? RDMA_STEP : unsent_step(refused->error, ends->address);
+    const char *step = is_rdma_call(refused->call) ? RDMA_STEP
+                       : refused->call != NULL && !named
+                           ? "look at what that process says of its device (btl_base_verbose 1)."
+                           : unsent_step(refused->error, ends->address);
     char why[160];
     char interface[192];
     char first[512];

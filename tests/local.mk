@@ -51,6 +51,13 @@ tests_rdma_verbs_attr_la_SOURCES = tests/rdma/verbs_attr.c
 tests_rdma_verbs_attr_la_CPPFLAGS = -D_GNU_SOURCE
 tests_rdma_verbs_attr_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 tests_rdma_verbs_attr_la_LIBADD = -ldl
+
+# Refuses calls of verbs to jobs, for tests/rdma/refused.
+check_LTLIBRARIES += tests/rdma/verbs_refuse.la
+tests_rdma_verbs_refuse_la_SOURCES = tests/rdma/verbs_refuse.c
+tests_rdma_verbs_refuse_la_CPPFLAGS = -D_GNU_SOURCE
+tests_rdma_verbs_refuse_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
+tests_rdma_verbs_refuse_la_LIBADD = -ldl
 # Operations on memory by a real device, for tests/rdma/run.
 check_PROGRAMS += tests/rdma/rdma_ops
 tests_rdma_rdma_ops_LDADD = $(lower_layers)
@@ -357,7 +364,8 @@ fuzz-programs: $(fuzz_targets)
 second-programs: $(second_programs)
 tsan-programs: tests/unit/tsan_biased_lock
 if BTL_IB_HAVE_VERBS
-rdma-programs: tests/rdma/rdma_ops tests/rdma/verbs_attr.la tests/rdma/verbs_count.la
+rdma-programs: tests/rdma/rdma_ops tests/rdma/verbs_attr.la tests/rdma/verbs_count.la \
+    tests/rdma/verbs_refuse.la
 else
 rdma-programs:
 endif

@@ -421,6 +421,7 @@ typedef enum btl_ib_diagnostic {
     BTL_IB_DIAG_PORT_ERROR,    /* the port went down in use; the device's event */
     BTL_IB_DIAG_IDENTITY, /* the port's address or partition changed in use; the device's event */
     BTL_IB_DIAG_FATAL,    /* the device, or a queue that all peers share, failed; the event */
+    BTL_IB_DIAG_REFUSED,  /* what connections that peers ask for need; the call and its error */
     BTL_IB_DIAG_MIGRATED, /* a connection moved to another path, or could not; the event */
     BTL_IB_DIAGS,
 } btl_ib_diagnostic_t;

@@ -86,7 +86,8 @@ def test_bench(run, mpi, part):
 RDMA_SAMPLE = {
     "roce": (
         "ring/ud", "atomics/ud", "budget/ud", "no-files/ud", "randsize/rc", "onesided/rc",
-        "devices/atomics", "packets/rc",
+        "devices/atomics", "packets/rc", "refused/ud/ibv_poll_cq/*",
+        "refused/rc/rdma_create_qp/*/told",
     ),
     "iwarp": ("ring/rc", "devices/onesided/iwarp"),
 }  # fmt: skip

@@ -8,6 +8,7 @@
  * one end cannot make is made later. */
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "rc_sides.h"
@@ -106,6 +107,16 @@ RC_TEST(devices_do_not_open)
     }
 }
 
+static char diagnostic[128];
+
+static void note_diagnostic(void *context, btl_ib_diagnostic_t what, const char *device,
+                            const char *detail)
+{
+    if (what == BTL_IB_DIAG_REFUSED) {
+        snprintf(diagnostic, sizeof(diagnostic), "%s", detail);
+    }
+}
+
 /* Two sides with nothing between them. */
 static void begin_again(uint8_t level)
 {
@@ -113,6 +124,7 @@ static void begin_again(uint8_t level)
     fake_rdma_reset();
     params.service_level = level;
     params.log = refusals_log;
+    params.log.diagnostic = note_diagnostic;
     for (int i = 0; i < 2; i++) {
         open_side(i);
     }
@@ -197,6 +209,26 @@ RC_TEST(senders_are_told)
         told(calls[i], EPERM);
         told(calls[i], EINVAL);
     }
+}
+
+/* A process that cannot accept what others ask for says so itself, and they say that it rejects. */
+RC_TEST(rejections_are_told)
+{
+    begin_again(5); /* librdmacm does not know the level: then that side makes more calls itself */
+    diagnostic[0] = '\0';
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(diagnostic, "");
+        refuse("rdma_init_qp_attr", EPERM, 0);
+        (void) send_one(0, 1, SMALL, 0);
+        settle();
+        assert_int_equal(send_one(0, 1, SMALL, 0), EHOSTUNREACH);
+        fake.now += 2000000;
+    }
+    assert_string_equal(diagnostic, "rdma_init_qp_attr: Operation not permitted");
+    assert_non_null(strstr(sides[0].t->unsent_call, "it rejects connections"));
+    assert_int_equal(sides[0].t->unsent_error, 0);
+    refuse(NULL, 0, 0);
+    connect_sides(0, 1, 0);
 }
 
 /* A device whose completions cannot be read has failed. */

@@ -224,6 +224,12 @@ void btl_ib_verbs_slab_free(struct ibv_mr *mr);
  * if that is 0), and returns it negated. */
 int btl_ib_verbs_failed(const btl_ib_verbs_t *verbs, const char *call, int error);
 
+/* Returns which call failed since btl_ib_verbs_forget_call(); if none did it was an allocation. */
+static inline const char *btl_ib_verbs_failed_call(const btl_ib_verbs_t *verbs)
+{
+    return verbs->last_call != NULL ? verbs->last_call : "malloc";
+}
+
 /* Forgets which call failed, before a step of which the caller will ask that. */
 static inline void btl_ib_verbs_forget_call(btl_ib_verbs_t *verbs)
 {

@@ -253,9 +253,9 @@ enum {
     MTU_LEAST = IBV_MTU_1024,
 };
 
-/* Gives up what waits to be sent if there is no hope for a connection, or it would be of no use, as
- * our system refuses to post anything. Returns whether it did. The attempt under way began at
- * `begun_at`; 0: there is none. */
+/* Gives up what waits to be sent if there is no hope for a connection, or it is of no use, as no
+ * request can be posted. Returns whether it did. The attempt under way began at `begun_at`; 0:
+ * there is none. */
 static bool backoff_give_up(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t begun_at)
 {
     const bool hopeless = begun_at != 0
@@ -507,15 +507,8 @@ static btl_ib_rc_backoff_t *backoff_of(const btl_ib_rc_conn_t *conn)
     return &conn->peer->channel[conn->channel].backoff;
 }
 
-/* Returns the name of the call that failed in this step, `step` if it was none. */
-static const char *last_call(const btl_ib_rc_t *rc, const char *step)
-{
-    return rc->port.verbs.last_call != NULL ? rc->port.verbs.last_call : step;
-}
-
 /* Ends an attempt that failed, by `what`: the call, or what came in its place (a literal), and
- * `error` (errno; 0: none), for the log. `refused`: it failed because nobody is there, which is
- * reported. */
+ * `error` (errno; 0: none). `refused`: it failed because nobody is there, which is reported. */
 static void rc_cm_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool refused, const char *what,
                          int error)
 {
@@ -673,6 +666,7 @@ void btl_ib_rc_cm_opened(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *ho
     snprintf(after, sizeof(after), "after %" PRIu64 " ms",
              (uint64_t) (conn->opened_at - conn->begun_at) / 1000);
     cm_log(rc, conn->peer, conn->channel, how, after);
+    conn->peer->channel[conn->channel].unaccepted = 0;
     if (backoff_opened(backoff_of(conn))) {
         rc_cm_lost(rc, conn); /* what was given up as lost is sent again now */
     }
@@ -757,6 +751,18 @@ static int request_accept(const btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn,
     return -btl_ib_rc_qp_accept(&rc->port, conn->id, mtu_of(conn->peer, params->mtu), &reply);
 }
 
+/* Tells the user, at the third failure in a row, that a peer's requests cannot be accepted. */
+static void request_tell_refused(const btl_ib_rc_t *rc, btl_ib_rc_channel_t *channel, int error)
+{
+    char text[128];
+
+    if (channel->unaccepted++ == WARN_AFTER) {
+        snprintf(text, sizeof(text), "%s: %s", btl_ib_verbs_failed_call(&rc->port.verbs),
+                 strerror(error));
+        btl_ib_verbs_diag(&rc->port.verbs.log, BTL_IB_DIAG_REFUSED, rc->port.verbs.base.name, text);
+    }
+}
+
 static void request_take(btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_peer_t *peer,
                          const btl_ib_rc_params_t *params)
 {
@@ -772,7 +778,8 @@ static void request_take(btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_peer_
     const int error = request_accept(rc, conn, params);
     if (error != 0) {
         request_reject(id, BTL_IB_RC_SHORTAGE);
-        rc_cm_failed(rc, conn, false, last_call(rc, "its request cannot be accepted"), -error);
+        request_tell_refused(rc, &peer->channel[params->channel], -error);
+        rc_cm_failed(rc, conn, false, btl_ib_verbs_failed_call(&rc->port.verbs), -error);
     }
 }
 
@@ -913,7 +920,7 @@ static void rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     int error = btl_ib_rc_conn_equip(conn, peer);
 
     if (error != 0) {
-        rc_cm_failed(rc, conn, false, last_call(rc, "no queue pair"), -error);
+        rc_cm_failed(rc, conn, false, btl_ib_verbs_failed_call(&rc->port.verbs), -error);
         return;
     }
     conn->stage = BTL_IB_RC_ASKING;
@@ -955,7 +962,7 @@ static void rc_cm_responded(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void 
                                              mtu_of(conn->peer, conn->peer->addr.mtu), conn->qp);
 
     if (error != 0) {
-        rc_cm_failed(rc, conn, false, last_call(rc, "its queue pair cannot be made ready"), error);
+        rc_cm_failed(rc, conn, false, btl_ib_verbs_failed_call(&rc->port.verbs), error);
     } else {
         rc_cm_accepted(rc, conn, bytes, len);
     }
@@ -986,7 +993,7 @@ static void rc_cm_rejected(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, int status, 
         rc_cm_failed(rc, conn, false, "a newer request came before ours", EAGAIN);
         break;
     case BTL_IB_RC_SHORTAGE:
-        rc_cm_failed(rc, conn, false, "it has no memory, or its system refused a call", 0);
+        rc_cm_failed(rc, conn, false, "it rejects connections: its device refuses them", 0);
         break;
     default:
         rc_cm_failed(rc, conn, reject_means_absent(status), "refused", 0);

@@ -51,6 +51,7 @@ typedef struct btl_ib_rc_backoff {
 typedef struct btl_ib_rc_channel {
     btl_ib_rc_conn_t *conn; /* NULL: not connected */
     uint32_t peer_attempt;  /* requests of the peer with this number or less are void */
+    uint32_t unaccepted; /* requests of the peer, in a row, that our system did not let us accept */
     btl_ib_rc_backoff_t backoff;
 } btl_ib_rc_channel_t;
 

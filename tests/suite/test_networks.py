@@ -176,10 +176,11 @@ def test_vxlan(network):
     assert re.search(r"rail 0 is udp/vx0: \d+ bytes a datagram", output)
 
 
-# What the second host's system does with datagrams that have ECT(0) as they come in; "step": those
-# beyond a rate, as a switch marks what finds a queue.
+# What the second host's system does with datagrams that have ECT(0) as they come in; "share": marks a part of them, as a
+# switch does. Not those beyond a rate: the kernel has a bucket of a second's bytes for that, which a busy machine never
+# fills.
 MARKS = {
-    "step": "limit rate over 100 mbytes/second burst 60 kbytes ip ecn set ce",
+    "share": "numgen random mod 10 < 2 ip ecn set ce",
     "all": "ip ecn set ce",
     "cleared": "ip ecn set not-ect",
     "dropped": "counter drop",
@@ -211,13 +212,13 @@ def test_ecn(network, tmp_path, marks):
         output, counters = ecn_job(network, tmp_path / "marked")
     finally:
         network.inside(host, "nft", "delete table ip marks")
-    if marks in ("step", "all"):
+    if marks in ("share", "all"):
         assert counters["ecn_ce_told"] > 0 and counters["ecn_cuts"] > 0
     else:
         assert counters["ecn_ce_told"] == 0 and counters["ecn_sent"] < 1000
-    assert counters["ecn_paths"] == (marks in ("step", "all"))
-    assert counters["ecn_paths_off"] == (marks != "step")
-    assert ("no ECN by udp/eth0" in output) == (marks != "step")
+    assert counters["ecn_paths"] == (marks in ("share", "all"))
+    assert counters["ecn_paths_off"] == (marks != "share")
+    assert ("no ECN by udp/eth0" in output) == (marks != "share")
     said = {"cleared": "clears the codepoint", "dropped": "drops what has it", "all": "arrives with CE"}
     assert said.get(marks, "") in output
 

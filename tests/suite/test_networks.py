@@ -176,7 +176,7 @@ def test_vxlan(network):
     assert re.search(r"rail 0 is udp/vx0: \d+ bytes a datagram", output)
 
 
-# What the second host's system does with datagrams that have ECT(0) as they come in; "share": marks a part of them, as a
+# What the second host's system does with datagrams that have ECT(0) as they come in; "share": marks a part, as a
 # switch does. Not those beyond a rate: the kernel has a bucket of a second's bytes for that, which a busy machine never
 # fills.
 MARKS = {

@@ -27,8 +27,8 @@
 /* ---- devices ---- */
 
 /*
- * RDMA devices are listed by asking rdma_cm about each address of this host: it alone knows which
- * device an IP address belongs to (IPoIB, RoCE and iWARP each find out in their own way).
+ * RDMA devices are found by asking rdma_cm about each address of this host. Only rdma_cm knows
+ * which device an IP address belongs to: IPoIB, RoCE and iWARP each find out in their own way.
  */
 
 static void device_turn_down(const btl_ib_search_t *search, const char *name, const char *why)
@@ -45,8 +45,8 @@ static bool gids_are_addresses(const struct rdma_cm_id *id, const struct ibv_por
            && id->verbs->device->transport_type != IBV_TRANSPORT_IWARP;
 }
 
-/* Looks whether the user wants the GID that is this address. On Ethernet the GIDs of a port are the
- * addresses of its interface. */
+/* Returns whether the user wants the GID that is this address (btl_ib_gid_index). On Ethernet the
+ * GIDs of a port are the addresses of its interface. */
 static bool device_gid_wanted(const btl_ib_search_t *search, const struct ifaddrs *i,
                               const struct rdma_cm_id *id, const struct ibv_port_attr *port)
 {
@@ -129,7 +129,7 @@ static int device_ask(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
     }
     if (rdma_bind_addr(id, i->ifa_addr) == 0) {
         rc = device_add(list, search, i, id);
-    } else if (errno != ENODEV && errno != EADDRNOTAVAIL) { /* those: it has no RDMA device */
+    } else if (errno != ENODEV && errno != EADDRNOTAVAIL) { /* these two: no RDMA device has it */
         btl_ib_verbs_turn_down(search, i->ifa_name, "rdma_bind_addr", errno);
     }
     (void) rdma_destroy_id(id);
@@ -190,9 +190,8 @@ static int rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 
 /* ---- sending ---- */
 
-/* All datagrams of one send() that go to one queue of one peer are posted by one call. */
-
-/* Posts few datagrams, by eager RDMA where they fit the peer's ring, and returns as send_post(). */
+/* Does what send_post() does for a short batch: datagrams that fit the peer's eager ring go there,
+ * the others are sent. */
 static int send_post_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
                            int *error)
 {
@@ -220,8 +219,8 @@ static int send_post_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib
     return taken;
 }
 
-/* Posts datagrams that there is room for, by send or eager RDMA. Returns how many were taken;
- * *error is 0 or an errno. */
+/* Posts datagrams by one call; there is room for them. Returns how many the device took; *error is
+ * 0 or an errno. */
 static int send_post(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
                      int *error)
 {
@@ -236,8 +235,8 @@ static int send_post(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t 
     return taken;
 }
 
-/* Sends datagrams that go to one queue of one peer, and are all data or all control traffic.
- * Returns how many were taken; *error says why not more. */
+/* Sends datagrams that go to one queue of one peer and have the same `spare` (all data, or all
+ * control traffic). Returns how many were taken; *error says what stopped the next one. */
 static int send_run(btl_ib_rc_t *rc, const btl_ib_tx_t *batch, int n, int *error)
 {
     btl_ib_rc_conn_t *conn = btl_ib_rc_cm_conn(rc, batch->to, batch->channel, error);
@@ -287,7 +286,7 @@ static int rc_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
 
 /* ---- polling ---- */
 
-enum { FULL_POLLS = 64 }; /* with events, between two polls of the connection manager */
+enum { FULL_POLLS = 64 }; /* polls with events between two polls of the connection manager */
 
 /* Logs that the device is of no use any more, as it refused a call (a literal), and sets the
  * state. */
@@ -300,8 +299,8 @@ static void rc_fail(btl_ib_rc_t *rc, const char *call, int error)
     }
 }
 
-/* Posts idle buffers of a shared queue. If that fails so does the rail: all peers are short of
- * buffers for good. */
+/* Posts idle buffers of a shared queue. If that fails the rail fails, as all peers would be short
+ * of buffers for good. */
 static void post_shared(btl_ib_rc_t *rc, const btl_ib_verbs_rx_pool_t *pool)
 {
     const int posted = btl_ib_rc_rxqs_post_shared(&rc->rxqs, pool);
@@ -311,8 +310,8 @@ static void post_shared(btl_ib_rc_t *rc, const btl_ib_verbs_rx_pool_t *pool)
     }
 }
 
-/* Posts idle buffers of all shared queues, before messages are handed up: that may take long, and
- * meanwhile senders would meet RNR. */
+/* Posts idle buffers of all shared queues before messages are handed up: handlers may take long,
+ * and senders would meet RNR meanwhile. */
 static void replace_shared(btl_ib_rc_t *rc)
 {
     for (uint32_t i = 0; i < rc->rxqs.count; i++) {
@@ -322,8 +321,8 @@ static void replace_shared(btl_ib_rc_t *rc)
     }
 }
 
-/* Posts a connection's own idle buffers if few are posted, and tells the peer. They may wait so
- * long: the peer sends only what there are buffers for. */
+/* Posts a connection's own idle buffers if few are posted, and tells the peer. There is no hurry
+ * until then, as the peer sends only what there are buffers for. */
 static void post_own(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
     const int posted = btl_ib_rc_rxqs_post_own(&rc->rxqs, conn->channel, &conn->rx);
@@ -336,8 +335,9 @@ static void post_own(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     btl_ib_rc_credit_update(&conn->credit);
 }
 
-/* Schedules a connection's own buffers for the next poll, as an answer to the message goes first;
- * posts them at once if the peer waits for them. */
+/* Leaves a connection's own idle buffers to the next poll, so that an answer to the message goes
+ * first; or posts them at once if the peer waits for them. Only one connection can be left to the
+ * poll. */
 static void post_own_soon(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
     if (btl_ib_rc_credit_peer_is_out(&conn->credit)) {
@@ -345,7 +345,7 @@ static void post_own_soon(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     } else if (btl_ib_rc_rx_is_low(&conn->rx) && rc->conns.owing != conn) {
         btl_ib_rc_conn_t *before = rc->conns.owing;
         rc->conns.owing = conn;
-        if (before != NULL) { /* its time has come */
+        if (before != NULL) {
             post_own(rc, before);
         }
     }
@@ -392,7 +392,7 @@ static void rc_repost(btl_ib_transport_t *t, void *const *buffers, int n)
     }
 }
 
-/* Returns the buffer that a completion is about; `conn` is not looked at if it is shared. */
+/* Returns the buffer that a completion is about; `conn` is not used if the buffer is shared. */
 static btl_ib_verbs_rx_buffer_t *rc_buffer_of(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint64_t id)
 {
     const uint32_t number = (uint32_t) id & ~BTL_IB_RC_RECV;
@@ -404,7 +404,8 @@ static btl_ib_verbs_rx_buffer_t *rc_buffer_of(btl_ib_rc_t *rc, btl_ib_rc_conn_t 
                 .rx.buffer[number & ((1u << BTL_IB_RC_INDEX_BITS) - 1)];
 }
 
-/* Takes one of the transport's own messages: of verbs_rc_idle.h, or the empty one that connects. */
+/* Takes one of the transport's own messages: a control message (verbs_rc_idle.h), or the empty one
+ * that opens a connection. */
 static void received_control(btl_ib_rc_t *rc, const struct ibv_wc *wc,
                              btl_ib_verbs_rx_buffer_t *buffer)
 {
@@ -414,17 +415,18 @@ static void received_control(btl_ib_rc_t *rc, const struct ibv_wc *wc,
     memcpy(bytes, btl_ib_verbs_rx_data(buffer), sizeof(bytes));
     repost_run(rc, &unused, 1);
     btl_ib_rc_conn_t *conn = btl_ib_rc_conns_of(&rc->conns, wc);
-    if (conn != NULL && conn == rc->conns.owing && conn->rdma != NULL) { /* it has few */
+    if (conn != NULL && conn == rc->conns.owing && conn->rdma != NULL) { /* it has few buffers */
         rc->conns.owing = NULL;
         post_own(rc, conn);
         conn = btl_ib_rc_conns_of(&rc->conns, wc);
     }
-    if (wc->byte_len > 0 && conn != NULL) { /* NULL: no buffer could be posted again */
+    if (wc->byte_len > 0 && conn != NULL) { /* NULL: it broke when buffers were to be posted */
         btl_ib_rc_idle_received(rc, conn, bytes);
     }
 }
 
-/* Takes the completion of a message that came. Returns how many events that makes. */
+/* Takes the completion of a message that came. Returns how many events it made: 1, or 0 if the
+ * message is the transport's own. */
 static int rc_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *wc,
                        btl_ib_event_t *event)
 {
@@ -460,7 +462,7 @@ static int rc_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv
     return 1;
 }
 
-/* Takes the completion of a send request, and of all before it. */
+/* Takes the completion of a send request, which ends all requests before it as well. */
 static void rc_sent(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *wc)
 {
     btl_ib_rc_conn_sent(conn, btl_ib_rc_sq_number(&conn->sq, wc->wr_id) + 1, 0);
@@ -474,8 +476,8 @@ static void rc_sent(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc
     }
 }
 
-/* Takes the completion of a request that failed, or whose connection is closed (`conn` NULL). After
- * one failure all requests that follow fail. */
+/* Takes the completion of a request that failed, or whose connection is closed (`conn` NULL). The
+ * first failure ends the connection: all later requests fail. */
 static void rc_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *wc)
 {
     const bool recv = btl_ib_rc_wr_id_is_recv(wc->wr_id);
@@ -486,14 +488,14 @@ static void rc_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_
         btl_ib_verbs_rx_pool_taken(buffer->pool);
         repost_run(rc, &unused, 1);
     }
-    /* While it is being connected the connection manager decides: it knows more. */
+    /* While a connection is being made, the connection manager decides, as it knows more. */
     if (conn == NULL || conn->stage < BTL_IB_RC_ACCEPTED) {
         return;
     }
     if (conn->rdma != NULL && !recv) {
         btl_ib_rc_rdma_failed(conn->rdma, btl_ib_rc_sq_number(&conn->sq, wc->wr_id), wc->status);
     }
-    /* Soft-RoCE's sends fail with this just before their port is known to be down. */
+    /* Soft-RoCE's sends fail with this status just before the port is known to be down. */
     if (wc->status == IBV_WC_LOC_QP_OP_ERR || conn->suspect_until != 0) {
         btl_ib_rc_conn_suspect(conn);
     } else {
@@ -516,9 +518,9 @@ static int rc_take_eager(btl_ib_rc_t *rc, btl_ib_rc_eager_t *eager, btl_ib_event
     return count;
 }
 
-/* Makes at most `max` (1 or more) events of the completions in hand. Returns how many. Completions
- * stay in hand if datagrams in eager rings, which were sent before them, took all of `max`, or wait
- * there because the engine holds too many. */
+/* Makes at most `max` (1 or more) events of the completions that were read. Returns how many. Some
+ * completions are left if datagrams in eager rings, which were sent before them, took all of `max`,
+ * or wait in the rings because the engine holds too many. */
 static int rc_take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 {
     btl_ib_rc_cqs_t *cqs = &rc->cqs;
@@ -555,9 +557,10 @@ static void rc_was_empty(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq)
     }
 }
 
-/* Takes all that the completion queues have, up to `max` events, after what is in hand already;
- * completions beyond them stay in hand. While the port is down, which a failed send may show,
- * nothing is looked at: connections that ended could not be disconnected. */
+/* Takes completions that were read already, then all that the completion queues have, up to `max`
+ * events; others that were read are left. Returns how many events it made. While the port is down,
+ * which a failed send may show, no completion is taken: connections that ended could not be
+ * disconnected. */
 static int rc_take_all(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 {
     uint32_t next = 0;
@@ -586,7 +589,8 @@ static int rc_take_all(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
     return count;
 }
 
-/* Polls the rings of peers that might write, and may no longer. */
+/* Polls the rings that are FADING or OFF AGAIN (verbs_rc_eager.h). Returns how many events it
+ * made. */
 static int poll_eager_off(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 {
     const uint64_t now = rc->eagers.fading > 0 ? btl_ib_rc_now_us() : 0;
@@ -601,7 +605,8 @@ static int poll_eager_off(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
     return count;
 }
 
-/* Polls the rings of peers that may write, and of those that may no longer, but may not know. */
+/* Polls the rings that are ON; and those that are FADING, if there are any. Returns how many events
+ * it made. */
 static int poll_eager(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 {
     int count = 0;
@@ -632,9 +637,9 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
     if (rc->eagers.count + rc->eagers.fading > 0 && !rc->state.down) {
         count += poll_eager(rc, events + count, max - count);
     }
-    /* The connection manager comes when nothing more arrives: so what arrived before a connection
-     * ended goes up before its end. Where there is always more it has its turn all the same, as
-     * peers may wait for an answer. */
+    /* The connection manager has its turn when nothing more arrives, so that what arrived before a
+     * connection ended is handed up before its end. If more arrives always, it has its turn all the
+     * same, as peers may wait for an answer. */
     if (count == 0 || ++rc->traffic.full_polls >= FULL_POLLS) {
         rc->traffic.full_polls = 0;
         if (btl_ib_rc_cm_progress(rc) && rc->eagers.off != NULL) {
@@ -645,7 +650,7 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
         }
     }
     const bool changed = btl_ib_verbs_state_changed(&rc->state);
-    if (changed && rc->state.error != 0) { /* nobody polls after that */
+    if (changed && rc->state.error != 0) { /* the last poll */
         btl_ib_rc_peers_close_all(&rc->peers, true);
     }
     if (rc->conns.reporting != NULL) {
@@ -665,7 +670,7 @@ static int rc_wait_fd(btl_ib_transport_t *t)
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
 
-    /* A port that is down is not polled, and a ring makes no event of the channel. */
+    /* Completions of a port that is down are not taken, and a write to a ring wakes nobody. */
     if (rc->state.down || !btl_ib_rc_eagers_turn_off(&rc->eagers)) {
         return -1;
     }
@@ -684,8 +689,8 @@ static int rdma_expose(btl_ib_transport_t *t, void *base, size_t size, unsigned 
                        void **handle, uint32_t *key)
 {
     const btl_ib_rc_port_t *port = &btl_ib_rc_of(t)->port;
-    /* Memory that this process may only read can be a source, and be read by peers. Where peers may
-     * change it the device has to be allowed to as well (ibv_reg_mr(3)). */
+    /* Memory that this process may only read can be exposed to be read. If the device or a peer is
+     * to change it, the right to write it locally is needed as well (ibv_reg_mr(3)). */
     const unsigned changes = BTL_IB_RDMA_READ_INTO | BTL_IB_RDMA_MAY_WRITE | BTL_IB_RDMA_MAY_ATOMIC;
     unsigned flags = access == 0 || (access & changes) != 0 ? IBV_ACCESS_LOCAL_WRITE : 0;
 
@@ -707,7 +712,7 @@ static int rdma_expose(btl_ib_transport_t *t, void *base, size_t size, unsigned 
         flags |= IBV_ACCESS_RELAXED_ORDERING;
     }
     struct ibv_mr *mr = ibv_reg_mr(port->verbs.pd, base, size, flags);
-    if (mr == NULL) { /* the engine has another way, so there is no help text for it */
+    if (mr == NULL) { /* no help text, as the engine has another way to move these bytes */
         const int error = errno;
         BTL_IB_VERBS_LOG(&port->verbs, 10, "%s: %zu bytes cannot be registered: %s", t->name, size,
                          strerror(error));
@@ -725,9 +730,9 @@ static void rdma_cancel(btl_ib_transport_t *t, btl_ib_addr_t to)
     btl_ib_rc_peer_cancel_rdma(peers, peers->peer[to]);
 }
 
-/* True if soft-iWARP would answer that read, a short one of what lies on two pages, with wrong
- * bytes: its siw_try_1seg() takes what lies on the second for the length of what lies on the first
- * (Linux 6.1). Few reads are such, so no other iWARP device is told from it. */
+/* True if soft-iWARP would answer a read with wrong bytes: a short read of memory that lies on two
+ * pages. Its siw_try_1seg() confuses the lengths of the two parts (Linux 6.1). Such reads are rare,
+ * so they are avoided with every iWARP device. */
 static bool rdma_is_corrupted(const btl_ib_rc_port_t *port, const btl_ib_rdma_work_t *work)
 {
     return port->iwarp && work->kind == BTL_IB_RDMA_READ && work->size <= SHORT_READ
@@ -810,7 +815,7 @@ static int rc_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl
     if (peer == NULL) {
         return -ENOMEM;
     }
-    if (!rc->port.iwarp) { /* which has TCP's segments */
+    if (!rc->port.iwarp) { /* iWARP has TCP's segments, whatever the MTU */
         btl_ib_verbs_check_mtu(verbs, theirs.mtu, text);
     }
     *addr = peer->index;
@@ -843,7 +848,7 @@ static void rc_stop(btl_ib_transport_t *t)
     btl_ib_rc_eagers_stop(&rc->eagers);
 }
 
-/* rc_address_text() of btl_ib_transport_ops_t. */
+/* address_text() of btl_ib_transport_ops_t. */
 static bool rc_address_text(const void *bytes, size_t len, char *out, size_t out_len)
 {
     btl_ib_rc_address_t addr;
@@ -895,7 +900,7 @@ enum {
     UNKNOWN_MAX = 1024,     /* peers */
     DEFAULT_PKEY = 0xffff,  /* the partition that all ports are in */
     PKEY_NUMBER = 0x7fff,   /* the bits of a key that name a partition */
-    READS = 64,             /* of each peer served at once */
+    READS = 64,             /* reads and atomics of each peer that are served at once, by default */
     RDMA_MAX = 1 << 30,     /* bytes; devices have 2^31 or less */
 };
 
@@ -922,8 +927,8 @@ static int rc_query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transpor
     return 0;
 }
 
-/* Returns how much of a send the device takes out of the work request itself, up to `wanted`: found
- * by trying. */
+/* Returns how many bytes of inline data a send can have, up to `wanted`; finds out by making a
+ * queue pair. */
 static uint32_t find_inline_size(const btl_ib_rc_t *rc, struct ibv_cq *cq, uint32_t wanted)
 {
     struct ibv_qp_init_attr attr = {
@@ -964,8 +969,8 @@ static int open_queues(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
     return 0;
 }
 
-/* Plans whether the user's memory may be registered. With kernels before 5.12 children of fork() do
- * not get registered pages, whatever else lies on them, and would crash. */
+/* Plans whether the user's memory may be registered; logs if not. With kernels before 5.12 children
+ * of fork() do not get registered pages, whatever else lies on them, and would crash. */
 static bool plan_rdma_of_user_memory(const btl_ib_rc_t *rc)
 {
     if (ibv_is_fork_initialized() != IBV_FORK_ENABLED) {
@@ -978,8 +983,9 @@ static bool plan_rdma_of_user_memory(const btl_ib_rc_t *rc)
     return false;
 }
 
-/* Plans which operations on memory the device does, with at most `wanted` reads at once of each
- * peer. Atomics are not used over iWARP: devices differ in them. */
+/* Plans which operations on memory the device does. `wanted`: at most this many reads and atomics
+ * of each peer are served at once. Atomics are not used over iWARP, where devices differ in
+ * them. */
 static void plan_rdma(btl_ib_rc_t *rc, int wanted)
 {
     const struct ibv_device_attr *device = &rc->port.verbs.device;
@@ -1000,8 +1006,9 @@ static void plan_rdma(btl_ib_rc_t *rc, int wanted)
     }
 }
 
-/* Checks that the partition, which is that of the interface whose address is used, is the one that
- * was asked for. Ethernet has only the default one, iWARP none. Returns 0 or a negative errno. */
+/* Checks that the interface whose address is used is in the partition that the user wants (0: any).
+ * Ethernet has only the default partition, iWARP none. Returns 0, or -ENOENT after telling the
+ * user. */
 static int check_partition(const btl_ib_rc_t *rc, uint16_t wanted)
 {
     const btl_ib_verbs_t *verbs = &rc->port.verbs;
@@ -1021,8 +1028,8 @@ static int check_partition(const btl_ib_rc_t *rc, uint16_t wanted)
     return -ENOENT;
 }
 
-/* Logs parameters that mean nothing over iWARP: who sets them may rely on them, as to keep jobs
- * apart. */
+/* Logs parameters that mean nothing over iWARP: a user who sets them may rely on them, for example
+ * to keep jobs apart. */
 static void log_ignored(const btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
 {
     if (rc->port.iwarp && (params->pkey != 0 || params->service_level != 0 || params->mtu != 0)) {
@@ -1070,7 +1077,7 @@ static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
     return btl_ib_verbs_comp_open(&rc->cqs.comp, verbs, rc->cm.events->fd);
 }
 
-/* Sets all that needs no call that can fail. */
+/* Sets what cannot fail to be set. */
 static void rc_init(btl_ib_rc_t *rc, const btl_ib_device_t *device,
                     const btl_ib_open_params_t *params)
 {
@@ -1129,10 +1136,10 @@ static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
 const btl_ib_transport_type_t btl_ib_verbs_rc_type = {
     .name = "verbs",
     .wire = "rc",
-    /* Credits of the longest come back with the buffers, in batches. */
+    /* Of the longest queue, credits come back in batches of 8, with the buffers. */
     .default_queues = "P,256,128:P,8192,64:P,65536,16,8,8",
-    /* As much is in flight to each peer as with the default queues. Twenty busy peers fill the
-     * shared ones: more wait (RNR). */
+    /* As much may be in flight to each peer as with the default queues. Twenty busy peers fill the
+     * shared queues; further ones wait (RNR). */
     .shared_queues = "P,256,128:S,8192,1024,512,64:S,65536,256,128,16",
     .devices = rc_devices,
     .devices_free = btl_ib_verbs_devices_free,

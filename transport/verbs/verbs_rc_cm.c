@@ -253,9 +253,8 @@ enum {
     MTU_LEAST = IBV_MTU_1024,
 };
 
-/* Gives up what waits to be sent if there is no hope for a connection, or it is of no use, as no
- * request can be posted. Returns whether it did. The attempt under way began at `begun_at`; 0:
- * there is none. */
+/* Gives up what waits to be sent if there is no hope for a connection, or none of use. Returns
+ * whether it did. The attempt under way began at `begun_at`; 0: there is none. */
 static bool backoff_give_up(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t begun_at)
 {
     const bool hopeless = begun_at != 0
@@ -340,9 +339,8 @@ void btl_ib_rc_events_leave(btl_ib_rc_t *rc)
     }
 }
 
-/* Returns whether the port has the address that peers know, or may have it. On Ethernet the port's
- * table has all addresses of the interface. On InfiniBand rdma_cm asks where an address is whenever
- * it connects, and iWARP leaves that to TCP: there the answer is yes. */
+/* Returns whether the port has, or may have, the address that peers know. On Ethernet the port's
+ * table has all of the interface. On InfiniBand rdma_cm looks, and over iWARP TCP: here it may. */
 static bool events_find_address(const btl_ib_rc_t *rc)
 {
     const btl_ib_verbs_t *verbs = &rc->port.verbs;
@@ -360,10 +358,9 @@ static bool events_find_address(const btl_ib_rc_t *rc)
     return found || count < 0 || count == BTL_IB_VERBS_GIDS_MAX; /* or not known */
 }
 
-/* Returns the errno that an event means for a transport; 0: the transport goes on. A failure of a
- * queue pair is no concern here, as its completions show it. A failure of a queue that many share
- * shows only here. A changed LID, partition or subnet manager breaks connections, and rdma_cm
- * learns of it when it connects again. */
+/* Returns the errno that an event means for a transport; 0: it goes on. A failure of a queue pair
+ * shows in its completions, of a queue that many share only here. A changed LID, partition or
+ * subnet manager breaks connections; rdma_cm learns of it when it connects again. */
 static int events_error(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
 {
     switch (event->event_type) {
@@ -1106,8 +1103,7 @@ static bool cm_read_event(btl_ib_rc_t *rc, cm_event_t *out)
 }
 
 /* Counts a poll. Returns true if it is to read events, which takes a system call: each POLLS-th
- * does, and each that begins in another tick of the coarse clock, for processes that poll
- * seldom. */
+ * does, and the first in each tick of the coarse clock, for processes that poll seldom. */
 static bool cm_count_poll(btl_ib_rc_t *rc)
 {
     struct timespec now;

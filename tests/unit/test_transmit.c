@@ -372,7 +372,7 @@ static bool is_sent_again(btl_ib_segment_t *segment)
     return sent;
 }
 
-static btl_ib_segment_t *in_flight(void)
+static btl_ib_segment_t *one_in_flight(void)
 {
     bench_send(bench, 0, 1, 1000, 1);
     return BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[BTL_IB_SENT_OTHERS], link);
@@ -385,7 +385,7 @@ TEST(no_memory_for_a_copy)
     hidden_t hidden;
 
     begin(100);
-    btl_ib_segment_t *segment = in_flight();
+    btl_ib_segment_t *segment = one_in_flight();
     const uint32_t before = segments_in_use();
     assert_true(segment->busy);
     hide_segments(&hidden);
@@ -419,7 +419,7 @@ TEST(no_memory_to_encrypt)
     if (!begin_protected(65536, BTL_IB_PROTECTION_ENCRYPT)) {
         skip();
     }
-    btl_ib_segment_t *segment = in_flight();
+    btl_ib_segment_t *segment = one_in_flight();
     const uint32_t before = segments_in_use();
     const btl_ib_aead_ops_t *const working = bench->aead->ops;
     btl_ib_aead_ops_t failing = *working;

@@ -120,6 +120,30 @@ static void test_any_port(void **state)
 
 /* ---- what cannot be opened ---- */
 
+/* Without a port of its own bind() takes one of a range of the system's; errno alone would say that
+ * an address is in use which nobody asked for. */
+static void test_no_port_left(void **state)
+{
+    const char *refused = NULL;
+    btl_ib_transport_t *none = NULL;
+
+    need_udp(AF_INET);
+    btl_ib_open_params_t params = heard_params();
+    params.refused = &refused;
+    calls.bind_error = EADDRINUSE;
+    assert_int_equal(bed.type->open(bed.device, &params, &none), -EADDRINUSE);
+    assert_string_equal(refused, "bind to a port of net.ipv4.ip_local_port_range");
+    params.port_min = 5000;
+    params.port_count = 2;
+    assert_int_equal(bed.type->open(bed.device, &params, &none), -EADDRINUSE);
+    assert_string_equal(refused, "bind");
+    params.port_min = 0;
+    calls.bind_error = EPERM;
+    assert_int_equal(bed.type->open(bed.device, &params, &none), -EPERM);
+    assert_string_equal(refused, "bind");
+    calls.bind_error = 0;
+}
+
 static void test_no_device(void **state)
 {
     const btl_ib_open_params_t params = heard_params();
@@ -546,9 +570,9 @@ int main(void)
         cmocka_unit_test(test_marks),     cmocka_unit_test(test_marks_v6),
         cmocka_unit_test(test_busy_poll), cmocka_unit_test(test_ports),
         cmocka_unit_test(test_last_port), cmocka_unit_test(test_any_port),
-        cmocka_unit_test(test_no_device), cmocka_unit_test(test_socket_buffer),
-        cmocka_unit_test(test_no_gro),    cmocka_unit_test(test_rx_depth),
-        cmocka_unit_test(test_overflows),
+        cmocka_unit_test(test_no_device), cmocka_unit_test(test_no_port_left),
+        cmocka_unit_test(test_no_gro),    cmocka_unit_test(test_socket_buffer),
+        cmocka_unit_test(test_rx_depth),  cmocka_unit_test(test_overflows),
     };
 
     const struct CMUnitTest changing[] = {

@@ -277,6 +277,9 @@ static int udp_socket_bind(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_nam
             return -errno;
         }
     }
+    if (first == 0) { /* errno alone would mean an address that nobody asked for */
+        sockets->refused = "bind to a port of net.ipv4.ip_local_port_range";
+    }
     return -EADDRINUSE;
 }
 

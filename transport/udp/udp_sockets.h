@@ -128,7 +128,7 @@ enum { BTL_IB_UDP_SENDERS_MAX = BTL_IB_FLOWS_MAX };
 
 typedef struct btl_ib_udp_sockets {
     const btl_ib_udp_log_t *log;
-    const char *refused; /* after an open that failed: the system call (a literal) */
+    const char *refused; /* after an open that failed: what the system refused (a literal) */
     btl_ib_udp_socket_t socket[BTL_IB_UDP_SOCKETS_MAX];
     uint32_t count;        /* open sockets */
     uint32_t shared;       /* the first ones, which serve all peers: 1, or 2 with two lanes */

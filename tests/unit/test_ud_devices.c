@@ -348,7 +348,7 @@ UD_TEST(test_diagnostics)
     fake.ah_error = ENETUNREACH;
     assert_int_equal(t->ops->addr_add(t, other, t->address_len, &addr), -EHOSTUNREACH);
     assert_true(diagnostics & 1u << BTL_IB_DIAG_UNREACHABLE);
-    assert_string_equal(diagnostic_detail, "10.0.0.99");
+    assert_string_equal(diagnostic_detail, "10.0.0.99 (ibv_create_ah: Network is unreachable)");
     close_one(t);
 }
 

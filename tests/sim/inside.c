@@ -207,6 +207,9 @@ static const char *check_conn(const btl_ib_conn_t *conn, segments_t *sum)
         if (conn->rail->queues.q[i].type == BTL_IB_QUEUE_PER_PEER) {
             HOLDS(!btl_ib_seq_before(credit->limit, window->top));
             HOLDS(!btl_ib_seq_before(credit->limit, credit->told) && credit->used <= credit->grant);
+            /* as window.pml: what was granted is outstanding or used */
+            HOLDS(!btl_ib_conn_alive(conn)
+                  || credit->limit - window->next - window->above + credit->used == credit->grant);
         }
     }
     return NULL;

@@ -151,4 +151,124 @@ UD_TEST(call_is_named)
     close_pair(&pair);
 }
 
+/* Takes all that comes to `b` until `until`, by a poll each 10 ms, and gives buffers back. Returns
+ * the number of datagrams; *failed is when the device failed, 0: it did not. */
+static int poll_until(const pair_t *pair, uint64_t *now, uint64_t until, uint64_t *failed)
+{
+    btl_ib_event_t events[SLOTS];
+    int sum = 0;
+
+    for (*failed = 0; *now <= until && *failed == 0; *now += 10000) {
+        int n;
+        while ((n = pair->b->ops->poll(pair->b, *now, events, SLOTS)) > 0 && *failed == 0) {
+            if (events[n - 1].type == BTL_IB_EVENT_FAILED) {
+                assert_int_equal(events[n - 1].error, ENOMEM);
+                *failed = *now;
+                n--;
+            }
+            for (int i = 0; i < n; i++) {
+                assert_int_equal(events[i].type, BTL_IB_EVENT_RECV);
+                pair->b->ops->repost(pair->b, &events[i].buffer, 1);
+            }
+            sum += n;
+        }
+        (void) poll_all(pair->a, BTL_IB_EVENT_SENT);
+    }
+    return sum;
+}
+
+/* Uses up the receive buffers of one queue of `b` while the device refuses to take some. */
+static void use_up(const pair_t *pair, uint8_t channel, uint64_t *now)
+{
+    const int made = (int) fake_posted(qpn_of(pair->b, channel));
+    uint64_t failed;
+
+    refuse("ibv_post_recv", ENOMEM, 0);
+    send_all(pair, 0, made, channel == SMALL ? 100 : SIZE, channel);
+    assert_int_equal(poll_until(pair, now, *now, &failed), made);
+    assert_int_equal(failed, 0);
+    assert_int_equal(fake_posted(qpn_of(pair->b, channel)), 0);
+}
+
+/* A device that takes no receive buffers any more has failed after a second: its peers would only
+ * see that what they send gets lost. The advice to have more of them is of no use then. */
+UD_TEST(shortage_of_buffers_that_lasts)
+{
+    btl_ib_open_params_t params = usual;
+
+    params.log = refusals_log;
+    for (uint8_t channel = 0; channel < CHANNELS; channel++) {
+        pair_t pair = open_pair(params);
+        const uint64_t since = 5000000;
+        uint64_t now = since, failed;
+
+        use_up(&pair, channel, &now);
+        assert_int_equal(poll_until(&pair, &now, since + 5000000, &failed), 0);
+        assert_in_range(failed, since + 1000000, since + 1020000);
+        assert_string_equal(pair.b->refused, "ibv_post_recv");
+        assert_true(refusals_named("receive buffers cannot be posted", ENOMEM));
+        assert_null(strstr(refusals_said, "had none of its"));
+        refuse(NULL, 0, 0);
+        close_pair(&pair);
+    }
+}
+
+/* One that passes does no harm, however often there is one; nor does one beside which some buffers
+ * are posted. */
+UD_TEST(shortage_of_buffers_that_passes)
+{
+    btl_ib_open_params_t params = usual;
+    uint64_t now = 5000000, failed;
+
+    params.log = refusals_log;
+    pair_t pair = open_pair(params);
+    const uint32_t qpn = qpn_of(pair.b, LARGE);
+    const uint32_t made = fake_posted(qpn);
+    for (int i = 0; i < 5; i++) {
+        use_up(&pair, LARGE, &now);
+        assert_int_equal(poll_until(&pair, &now, now + 500000, &failed), 0);
+        assert_int_equal(failed, 0);
+        refuse(NULL, 0, 0);
+        assert_int_equal(poll_until(&pair, &now, now + 10000, &failed), 0);
+        assert_int_equal(fake_posted(qpn), made);
+        send_all(&pair, 0, (int) made, SIZE, LARGE);
+        assert_int_equal(poll_until(&pair, &now, now + 300000, &failed), made);
+        assert_int_equal(failed, 0);
+    }
+    const int all_but_one = (int) fake_posted(qpn) - 1;
+    refuse("ibv_post_recv", ENOMEM, 0);
+    send_all(&pair, 0, all_but_one, SIZE, LARGE);
+    assert_int_equal(poll_until(&pair, &now, now + 5000000, &failed), all_but_one);
+    assert_int_equal(failed, 0);
+    assert_int_equal(fake_posted(qpn), 1);
+    refuse(NULL, 0, 0);
+    assert_int_equal(fake.dropped, 0);
+    assert_null(pair.b->refused);
+    close_pair(&pair);
+}
+
+/* The same of a queue pair that failed, and is made as new meanwhile. */
+UD_TEST(shortage_of_buffers_at_a_restart)
+{
+    for (int passes = 0; passes < 2; passes++) {
+        pair_t pair = open_pair(usual);
+        const uint32_t qpn = qpn_of(pair.b, LARGE);
+        const uint32_t made = fake_posted(qpn);
+        uint64_t now = 5000000, failed;
+
+        refuse("ibv_post_recv", ENOMEM, 0);
+        fake_break(qpn);
+        assert_int_equal(poll_until(&pair, &now, now + 500000, &failed), 0);
+        assert_int_equal(failed, 0);
+        if (passes) {
+            refuse(NULL, 0, 0);
+        }
+        assert_int_equal(poll_until(&pair, &now, now + 1000000, &failed), 0);
+        assert_true(passes ? failed == 0 : failed > 0);
+        refuse(NULL, 0, 0);
+        assert_int_equal(fake_posted(qpn), passes ? made : 0);
+        close_pair(&pair);
+    }
+}
+
 UNIT_MAIN(NULL, NULL)

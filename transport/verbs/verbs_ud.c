@@ -492,6 +492,16 @@ static void post_idle(btl_ib_ud_t *ud, bool polling)
     ud->port.verbs.base.overflows = ud->qps.emptied;
 }
 
+/* Posts again what the device had no room for: without a posted buffer no completion would come.
+ * A device that takes none for long has failed: peers would report that datagrams get lost. */
+__attribute__((noinline)) static void post_unposted(btl_ib_ud_t *ud, uint64_t now)
+{
+    post_idle(ud, false);
+    if (ud->qps.unposted && btl_ib_ud_qps_note_refused(&ud->qps, now)) {
+        ud_fail(ud, "ibv_post_recv", "receive buffers cannot be posted", ENOMEM);
+    }
+}
+
 /* repost() of btl_ib_transport_ops_t. */
 static void ud_repost(btl_ib_transport_t *t, void *const *buffers, int n)
 {
@@ -618,7 +628,6 @@ static int ud_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
     btl_ib_ud_t *ud = btl_ib_ud_of(t);
     int n = 0;
 
-    (void) now;
     if (++ud->polling.polls >= BTL_IB_UD_EVENTS_EVERY) {
         ud_read_events(ud);
     }
@@ -632,8 +641,8 @@ static int ud_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
         if (ud->peers.leaving != 0) {
             btl_ib_ud_peers_clean(&ud->peers);
         }
-    } else if (ud->qps.unposted) { /* without a posted buffer no completion would come */
-        post_idle(ud, false);
+    } else if (ud->qps.unposted) {
+        post_unposted(ud, now);
     }
     if (ud->qps.completed) {
         n += btl_ib_ud_qps_report(&ud->qps, events + n, max - n);

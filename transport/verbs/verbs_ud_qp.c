@@ -18,8 +18,9 @@ enum {
     HANDED_UP = 32,              /* buffers that handlers have at once: those of one poll, */
     HANDED_UP_SHARE = 8,         /* but at most 1/8 of the queue's depth, and one */
     GROWN_MAX = 4096,            /* buffers of a queue that grows with the number of peers */
-    RESERVE_PART = 4,  /* the reserve takes at most 1/4 of the buffers, where these are few */
-    RESTARTS_MAX = 64, /* of a queue pair; after that the device has failed */
+    RESERVE_PART = 4,       /* the reserve takes at most 1/4 of the buffers, where these are few */
+    RESTARTS_MAX = 64,      /* of a queue pair; after that the device has failed */
+    SHORTAGE_MAX = 1000000, /* us for which a device may refuse all buffers for want of memory */
 };
 
 /* Buffers that were made together. */
@@ -240,14 +241,17 @@ void btl_ib_ud_qps_remove_peer(btl_ib_ud_qps_t *qps)
     }
 }
 
-/* Counts that the device has no buffer of a queue pair left, so that it drops what comes. Logs the
- * first time. */
-__attribute__((noinline)) static void qp_note_empty(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
+/* Counts that the device had no buffer of a queue pair left, so that it drops what comes. `error`:
+ * with which it refuses to take some; 0: it has some again, or there are none. Logs the first time
+ * that more of them would help. */
+__attribute__((noinline)) static void qp_note_empty(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp,
+                                                    int error)
 {
-    const bool counted = qp->empty;
-
-    qp->empty = true;
-    if (!counted && qps->emptied++ == 0) {
+    qp->empty = qp->rx.posted == 0;
+    qp->refused_since = 0;
+    qps->emptied++;
+    if (error == 0 && !qps->empty_logged) {
+        qps->empty_logged = true;
         BTL_IB_VERBS_LOG(qps->verbs, 1,
                          "%s: queue %u had none of its %u buffers left: what comes then is dropped "
                          "and sent again. More of them (num in btl_ib_receive_queues), or less on "
@@ -262,8 +266,8 @@ void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps)
     for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
         btl_ib_ud_qp_t *qp = &qps->qp[i];
         if (qp->rx.posted < qp->limit && !qp->flushed) {
-            if (qp->rx.posted == 0) {
-                qp_note_empty(qps, qp);
+            if (qp->rx.posted == 0 && !qp->empty) {
+                qp_note_empty(qps, qp, 0);
             }
             qp_grow(qps, qp, qp->made);
         }
@@ -277,10 +281,11 @@ int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps, bool polling)
         btl_ib_ud_qp_t *qp = &qps->qp[i];
         const uint32_t few = polling ? qp->urgent : qp->watermark;
         if (qp->rx.posted <= few && qp->rx.idle_count > 0 && !qp->flushed) {
-            if (qp->rx.posted == 0) {
-                qp_note_empty(qps, qp);
-            }
+            const bool found_empty = qp->rx.posted == 0 && !qp->empty;
             const int error = qp_post(qp);
+            if (found_empty) {
+                qp_note_empty(qps, qp, error);
+            }
             if (error != 0 && error != ENOMEM) {
                 return error;
             }
@@ -288,6 +293,21 @@ int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps, bool polling)
         }
     }
     return 0;
+}
+
+bool btl_ib_ud_qps_note_refused(btl_ib_ud_qps_t *qps, uint64_t now)
+{
+    bool lasts = false;
+
+    for (uint32_t i = 0; i < qps->count; i++) {
+        btl_ib_ud_qp_t *qp = &qps->qp[i];
+        if (qp->rx.posted > 0 || qp->rx.idle_count == 0 || qp->flushed) {
+            continue; /* it receives, or will when buffers are given back */
+        }
+        qp->refused_since = qp->refused_since == 0 ? now : qp->refused_since;
+        lasts = lasts || now - qp->refused_since >= SHORTAGE_MAX;
+    }
+    return lasts;
 }
 
 static void qp_note_broken(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
@@ -540,8 +560,9 @@ static int qp_restart(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
         return rc;
     }
     qps->completed |= btl_ib_verbs_send_ring_complete(&qp->ring, qp->ring.posted);
-    rc = -qp_post(qp);
-    rc = rc != 0 ? rc : qp_to_rts(qps, qp);
+    const int error = qp_post(qp);
+    qps->unposted |= error == ENOMEM;
+    rc = error == 0 || error == ENOMEM ? qp_to_rts(qps, qp) : -error;
     if (rc == 0) {
         qp->flushed = false;
         BTL_IB_VERBS_LOG(qps->verbs, 1,

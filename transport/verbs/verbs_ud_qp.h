@@ -91,6 +91,8 @@ typedef struct btl_ib_ud_qp {
     bool empty; /* the device was found without a buffer, which was counted, and has none yet */
     btl_ib_verbs_rx_pool_t rx;
     struct btl_ib_ud_slab *slabs; /* memory of all buffers */
+    uint64_t refused_since;       /* us: since when the device, which has none, takes none; 0: it
+                                   * was not seen to, since it was found without */
 
     /* Sends. */
     uint32_t tx_depth; /* a power of two */
@@ -111,6 +113,7 @@ typedef struct btl_ib_ud_qps {
     uint32_t inline_size; /* bytes that a request of any queue pair can carry itself */
     uint32_t count;       /* of queue pairs */
     bool error_logged;    /* the first failed send was logged */
+    bool empty_logged;    /* that more buffers would help was logged */
     bool broken;          /* a queue pair is */
     bool completed;       /* sends are over whose events are still to be made */
     bool unposted;        /* the device did not take all buffers that were to be posted */
@@ -172,6 +175,11 @@ void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps);
  * device has failed. If the device has no room for all of them now, `unposted` is set: call
  * again. */
 int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps, bool polling);
+
+/* Notes which queue pairs have idle buffers and none posted after post_idle(), which left
+ * `unposted` set. Returns true if one had none for so long that what refuses them will not pass:
+ * the device has failed. */
+bool btl_ib_ud_qps_note_refused(btl_ib_ud_qps_t *qps, uint64_t now);
 
 /* Takes a buffer back that the device returned unused because the queue pair failed, and notes that
  * the queue pair is to be restarted. */

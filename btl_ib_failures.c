@@ -26,15 +26,26 @@
  * mpirun reports the first death. */
 #define REPORT_AFTER 3000000
 
+/* Returns what a connection's transport said last of what it does not send, with that errno. */
+static btl_ib_refused_send_t refused_send(const btl_ib_conn_t *conn, int error)
+{
+    const btl_ib_transport_t *transport =
+        mca_btl_ib_component.opened[btl_ib_conn_rail(conn)].transport;
+
+    return (btl_ib_refused_send_t){
+        .error = error, .call = transport->unsent_call, .call_error = transport->unsent_error};
+}
+
 /* Reports that an added peer is dead, then fails all that was on the way to it. */
 static void give_peer_up(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
 {
     const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(endpoint->conn);
+    const btl_ib_refused_send_t refused = refused_send(endpoint->conn, diagnosis.unsent);
     btl_ib_ends_t ends;
 
     endpoint->dead = true;
     btl_ib_endpoint_describe(endpoint, &ends);
-    btl_ib_report_peer_lost(&mca_btl_ib_component.reports, &ends, reason, &diagnosis);
+    btl_ib_report_peer_lost(&mca_btl_ib_component.reports, &ends, reason, &diagnosis, &refused);
     OBJ_RETAIN(endpoint); /* another thread may delete the process meanwhile */
     btl_ib_endpoint_tell_lost(endpoint, "btl ib lost a peer");
     btl_ib_frag_fail_all(endpoint, false);
@@ -182,11 +193,7 @@ void btl_ib_failures_unsent(void *context, btl_ib_conn_t *conn, int error)
 
     if (endpoint != NULL && !endpoint->closing) {
         const btl_ib_opened_device_t *opened = &component->opened[btl_ib_conn_rail(conn)];
-        const btl_ib_refused_send_t refused = {
-            .error = error,
-            .call = opened->transport->unsent_call,
-            .call_error = opened->transport->unsent_error,
-        };
+        const btl_ib_refused_send_t refused = refused_send(conn, error);
 
         btl_ib_endpoint_describe(endpoint, &ends);
         btl_ib_report_unsent(&component->reports, &ends, &refused,

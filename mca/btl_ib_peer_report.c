@@ -190,6 +190,27 @@ static const char *unsent_step(int error, const char *address)
     }
 }
 
+/* Writes what a transport says of datagrams that it does not send: the call and what its errno
+ * means, or what came in its place (a peer that rejects connections). Returns the errno. */
+static int refused_send_format(const btl_ib_refused_send_t *refused, char *out, size_t size)
+{
+    const bool named = refused->call != NULL && refused->call_error != 0;
+    const int error = named ? refused->call_error : refused->error;
+
+    snprintf(out, size, "%s%s%s", refused->call != NULL ? refused->call : "", named ? ": " : "",
+             named || refused->call == NULL ? strerror(error) : "");
+    return error;
+}
+
+/* Returns what to do about that. */
+static const char *refused_send_step(const btl_ib_refused_send_t *refused, const char *address)
+{
+    return is_rdma_call(refused->call) ? RDMA_STEP
+           : refused->call != NULL && refused->call_error == 0
+               ? "look at what that process says of its device (btl_base_verbose 1)."
+               : unsent_step(refused->error, address);
+}
+
 /* Writes what to do about a peer that never answered: `step`; before it, if unused addresses of
  * this host may lead to the peer, to choose one of these. `error` is the errno that the network or
  * this system reported; 0: none. */
@@ -391,14 +412,16 @@ static void format_without_ib(char *out, size_t size)
  * Shows "peer lost". The reason and the advice are the engine's (`reason`), unless the network may
  * be the cause and something is known of it; then the first of these that applies:
  *
- *      our own system refuses to send       what it said, and what to do about that
+ *      nothing is sent: our own system,      what it said, and what to do about that
+ *      or the peer's, refuses to
  *      an ICMP message or the like came     the engine's reason and the message; advice on that
  *      datagrams came, but not acceptable   the engine's reason and what came; advice on that
  *
  * A refused peer that never answered has a reason of its own: nobody was ever at its port.
  */
 void btl_ib_report_peer_lost(const btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
-                             btl_ib_death_t reason, const btl_ib_diagnosis_t *diagnosis)
+                             btl_ib_death_t reason, const btl_ib_diagnosis_t *diagnosis,
+                             const btl_ib_refused_send_t *refused)
 {
     const char *why = btl_ib_death_string(reason);
     advice_t advice = death_advice[reason];
@@ -419,7 +442,14 @@ void btl_ib_report_peer_lost(const btl_ib_peer_reports_t *reports, const btl_ib_
     if (is_of_network(reason) && known[0] != '\0') {
         if (diagnosis->unsent != 0) {
             why = known;
-            advice.step = unsent_step(diagnosis->unsent, ends->address);
+            advice.step = refused_send_step(refused, ends->address);
+            if (refused->call != NULL) {
+                (void) refused_send_format(refused, known, sizeof(known));
+                snprintf(text, sizeof(text), "%s%s",
+                         refused->call_error != 0 ? "this host's own system refuses a call:\n" : "",
+                         known);
+                why = text;
+            }
         } else {
             snprintf(text, sizeof(text), "%s;\n%s",
                      reason == BTL_IB_DEATH_NO_PROGRESS ? "some data were never acknowledged" : why,
@@ -641,15 +671,11 @@ void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
                           const btl_ib_refused_send_t *refused, bool answered,
                           const btl_ib_device_t *device)
 {
-    const bool named = refused->call != NULL && refused->call_error != 0;
-    const int error = named ? refused->call_error : refused->error;
-    const char *step = is_rdma_call(refused->call) ? RDMA_STEP
-                       : refused->call != NULL && !named
-                           ? "look at what that process says of its device (btl_base_verbose 1)."
-                           : unsent_step(refused->error, ends->address);
+    const char *step = refused_send_step(refused, ends->address);
     char why[160];
     char interface[192];
     char first[512];
+    const int error = refused_send_format(refused, why, sizeof(why));
 
     for (uint32_t i = 0; i < reports->unsent_count; ++i) {
         if (error == reports->unsent[i]) {
@@ -664,8 +690,6 @@ void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
         format_step(reports, error, step, first, sizeof(first));
         step = first;
     }
-    snprintf(why, sizeof(why), "%s%s%s", refused->call != NULL ? refused->call : "",
-             named ? ": " : "", named || refused->call == NULL ? strerror(error) : "");
     diagnosed_interface(device, interface, sizeof(interface));
     btl_ib_show_help("cannot send", why, error, interface, ENDS(ends), step);
 }

@@ -88,16 +88,18 @@ static inline void btl_ib_peer_reports_note_left_aside(btl_ib_peer_reports_t *re
     reports->left_aside = count;
 }
 
-/* Reports that a connection failed. To be called once for a peer. */
-void btl_ib_report_peer_lost(const btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
-                             btl_ib_death_t reason, const btl_ib_diagnosis_t *diagnosis);
-
 /* What a transport says of datagrams that it does not send. */
 typedef struct btl_ib_refused_send {
     int error;        /* errno of send() */
     const char *call; /* that failed; NULL: send() has its errno */
     int call_error;   /* errno of `call`; 0: `call` says all */
 } btl_ib_refused_send_t;
+
+/* Reports that a connection failed. To be called once for a peer. `refused` counts if
+ * diagnosis->unsent is not 0. */
+void btl_ib_report_peer_lost(const btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
+                             btl_ib_death_t reason, const btl_ib_diagnosis_t *diagnosis,
+                             const btl_ib_refused_send_t *refused);
 
 /* Reports, once for each errno, that this host has refused for long to send anything to a peer over
  * `device`. `answered`: the peer has answered before. */

@@ -62,7 +62,8 @@ typedef struct evidence {
     btl_ib_death_t reason;
     btl_ib_silence_t silence;
     btl_ib_diagnosis_t diagnosis;
-    const char *call;     /* of an RDMA library, refused with ENOMEM */
+    const char *call;     /* of an RDMA library that is refused, or what came in its place */
+    int call_error;       /* with which it is; 0: in its place */
     const char *says[4];  /* sentences, in the box */
     const char *never[3]; /* and such that would not be true */
 } evidence_t;
@@ -246,6 +247,7 @@ static const evidence_t situations[] = {
      .box = UNSENT,
      .diagnosis = {.unsent = EHOSTUNREACH},
      .call = "rdma_create_qp",
+     .call_error = ENOMEM,
      .says = {"rdma_create_qp: Cannot allocate memory (errno 12)", "Do: look at the device"},
      .never = {"No route to host"}},
     {.name = "this host knows no way any more",
@@ -370,6 +372,23 @@ static const evidence_t situations[] = {
      .says = {"this host's own system refuses to send", "(errno 1)",
               "Do: allow it in the firewall of this host"},
      .never = {"(ARP)", "nothing was heard from it"}},
+    {.name = "the device sends nothing",
+     .box = PEER_LOST,
+     .reason = BTL_IB_DEATH_UNANSWERED,
+     .diagnosis = {.unsent = EHOSTUNREACH},
+     .call = "rdma_create_qp",
+     .call_error = ENOMEM,
+     .says = {"this host's own system refuses a call: rdma_create_qp: Cannot allocate memory.",
+              "Do: look at the device and its driver"},
+     .never = {"No route to host", "route and address back"}},
+    {.name = "the other side rejects connections",
+     .box = PEER_LOST,
+     .reason = BTL_IB_DEATH_UNANSWERED,
+     .diagnosis = {.unsent = EHOSTUNREACH},
+     .call = "it rejects connections: its device refuses them",
+     .says = {"lost the connection with a process: it rejects connections: its device refuses them",
+              "Do: look at what that process says of its device"},
+     .never = {"No route to host", "route and address back", "this host's own system"}},
     {.name = "the host is gone",
      .box = PEER_LOST,
      .reason = BTL_IB_DEATH_HOST_LOST,
@@ -412,6 +431,9 @@ static void report(const void *given)
                                 .host = "there",
                                 .address = THEIRS ":5"};
     const btl_ib_device_t device = {.interface = "none0"};
+    const btl_ib_refused_send_t refused = {.error = evidence->diagnosis.unsent,
+                                           .call = evidence->call,
+                                           .call_error = evidence->call_error};
     btl_ib_peer_reports_t reports;
 
     btl_ib_peer_reports_init(&reports, 0, &params, NULL, NULL);
@@ -426,14 +448,10 @@ static void report(const void *given)
                              evidence->reachable, &evidence->diagnosis);
         break;
     case PEER_LOST:
-        btl_ib_report_peer_lost(&reports, &ends, evidence->reason, &evidence->diagnosis);
+        btl_ib_report_peer_lost(&reports, &ends, evidence->reason, &evidence->diagnosis, &refused);
         break;
     case UNSENT:
-        btl_ib_report_unsent(&reports, &ends,
-                             &(btl_ib_refused_send_t){.error = evidence->diagnosis.unsent,
-                                                      .call = evidence->call,
-                                                      .call_error = ENOMEM},
-                             evidence->diagnosis.answered, &device);
+        btl_ib_report_unsent(&reports, &ends, &refused, evidence->diagnosis.answered, &device);
         break;
     case MOVED:
         btl_ib_report_moved_unanswered(&ends, &evidence->diagnosis);

@@ -231,6 +231,113 @@ RC_TEST(rejections_are_told)
     connect_sides(0, 1, 0);
 }
 
+/* Two connected sides with a shared queue for channel 1. */
+static void share_queue(uint32_t num, uint32_t init)
+{
+    params.queue[1] = (btl_ib_open_queue_t){
+        .size = SIZE_1, .num = num, .shared = true, .low = num - 1, .init = init, .limit = 2};
+    begin_again(0);
+    connect_sides(0, 1, 1);
+    fake.now = fake.now / 1000000 * 1000000;
+    settle();
+}
+
+static uint32_t posted_shared(void)
+{
+    return fake_rdma_posted(rc_srq(sides[1].t, 1));
+}
+
+/* Sends as many messages as there are shared buffers while the device refuses to take them back. */
+static void empty_shared(void)
+{
+    refuse("ibv_post_srq_recv", ENOMEM, 0);
+    for (uint32_t left = posted_shared(); left > 0; left--) {
+        assert_int_equal(send_one(0, 1, LONG, 1), 0);
+    }
+    (void) look(1); /* before the device's report is read, which both sides do */
+    settle();
+    assert_int_equal(posted_shared(), 0);
+    assert_int_equal(sides[1].t->ops->wait_fd(sides[1].t), -1);
+}
+
+/* Looks for `us`, each 10 ms. Returns after how long the device had failed; 0: it has not. */
+static uint64_t look_for(uint64_t us)
+{
+    for (const uint64_t begin = fake.now; fake.now - begin < us; fake.now += 10000) {
+        (void) look(1);
+        if (sides[1].failed > 0) {
+            return fake.now - begin;
+        }
+    }
+    return 0;
+}
+
+/* A device that takes no shared buffers any more has failed after a second, also if it was to have
+ * more of them. */
+RC_TEST(shortage_of_shared_buffers_that_lasts)
+{
+    for (uint32_t init = 4; init <= NUM; init += NUM - 4) {
+        share_queue(NUM, init);
+        empty_shared();
+        assert_int_equal(sides[1].failed, 0);
+        assert_in_range(look_for(5000000), 1000000, 1600000);
+        assert_int_equal(sides[1].error, ENOMEM);
+        assert_string_equal(sides[1].t->refused, "ibv_post_srq_recv");
+        assert_true(refusals_named("ibv_post_srq_recv", ENOMEM));
+        refuse(NULL, 0, 0);
+    }
+}
+
+/* One that passes does no harm, however often there is one. */
+RC_TEST(shortage_of_shared_buffers_that_passes)
+{
+    for (uint32_t init = 4; init <= NUM; init += NUM - 4) {
+        share_queue(NUM, init);
+        for (int i = 0; i < 5; i++) {
+            empty_shared();
+            assert_int_equal(look_for(500000), 0);
+            refuse(NULL, 0, 0);
+            assert_int_equal(look_for(300000), 0);
+            assert_in_range(posted_shared(), init, NUM);
+        }
+        const int before = sides[1].received;
+        assert_int_equal(send_one(0, 1, LONG, 1), 0);
+        settle();
+        assert_int_equal(sides[1].received, before + 1);
+        assert_int_equal(sides[0].broken + sides[1].broken + sides[1].failed, 0);
+        assert_null(sides[1].t->refused);
+    }
+}
+
+/* The same while the engine keeps all buffers that there are, and the queue grows. */
+RC_TEST(shortage_while_shared_buffers_are_kept)
+{
+    share_queue(NUM, 4);
+    sides[1].keeps = true;
+    empty_shared();
+    refuse(NULL, 0, 0);
+    assert_int_equal(look_for(300000), 0);
+    assert_in_range(posted_shared(), 1, NUM - 4);
+    sides[1].keeps = false;
+}
+
+/* An errno that says nothing of memory ends the device at once, also where it was to have more. */
+RC_TEST(shared_buffers_are_refused)
+{
+    for (uint32_t init = 4; init <= NUM; init += NUM - 4) {
+        share_queue(NUM, init);
+        refuse("ibv_post_srq_recv", EINVAL, 0);
+        for (uint32_t left = posted_shared(); left > 0 && sides[1].failed == 0; left--) {
+            (void) send_one(0, 1, LONG, 1);
+            (void) look(1);
+        }
+        assert_int_equal(sides[1].failed, 1);
+        assert_int_equal(sides[1].error, EINVAL);
+        assert_string_equal(sides[1].t->refused, "ibv_post_srq_recv");
+        refuse(NULL, 0, 0);
+    }
+}
+
 /* A device whose completions cannot be read has failed. */
 RC_TEST(failed_device_names_the_call)
 {

@@ -464,6 +464,8 @@ static inline void btl_ib_verbs_send_ring_forget(btl_ib_verbs_send_ring_t *ring)
  * Idle buffers are collected until it is worth a call to post them.
  */
 
+enum { BTL_IB_VERBS_SHORTAGE_MAX = 1000000 }; /* us for which a device may take no buffer at all */
+
 typedef struct btl_ib_verbs_rx_pool {
     void *owner;         /* what the pool belongs to; the pool does not use it */
     struct ibv_qp *qp;   /* buffers are posted to this, if `srq` is NULL */

@@ -321,6 +321,17 @@ static void replace_shared(btl_ib_rc_t *rc)
     }
 }
 
+/* Posts again what the device had no room for in shared queues: without a posted buffer nothing
+ * would come. A device that takes none for long has failed: senders would meet RNR for ever. */
+static void post_unposted(btl_ib_rc_t *rc, uint64_t now)
+{
+    rc->rxqs.unposted = false;
+    replace_shared(rc);
+    if (rc->rxqs.unposted && btl_ib_rc_rxqs_note_refused(&rc->rxqs, now)) {
+        rc_fail(rc, "ibv_post_srq_recv", ENOMEM);
+    }
+}
+
 /* Posts a connection's own idle buffers if few are posted, and tells the peer. There is no hurry
  * until then, as the peer sends only what there are buffers for. */
 static void post_own(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
@@ -647,6 +658,9 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
         }
         if (now - rc->watch.looked_at >= BTL_IB_RC_LOOK_US) {
             btl_ib_rc_watch_look(rc, now);
+            if (rc->rxqs.unposted) {
+                post_unposted(rc, now);
+            }
         }
     }
     const bool changed = btl_ib_verbs_state_changed(&rc->state);
@@ -671,7 +685,7 @@ static int rc_wait_fd(btl_ib_transport_t *t)
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
 
     /* Completions of a port that is down are not taken, and a write to a ring wakes nobody. */
-    if (rc->state.down || !btl_ib_rc_eagers_turn_off(&rc->eagers)) {
+    if (rc->state.down || rc->rxqs.unposted || !btl_ib_rc_eagers_turn_off(&rc->eagers)) {
         return -1;
     }
     return btl_ib_rc_cqs_arm(&rc->cqs);

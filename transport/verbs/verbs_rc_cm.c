@@ -396,16 +396,15 @@ static void events_handle(btl_ib_rc_t *rc, const struct ibv_async_event *event)
     if (!events_concern(rc, event)) {
         return;
     }
-    const int error = events_error(rc, event);
+    int error = events_error(rc, event);
 
     btl_ib_verbs_event_log(&rc->port.verbs, event, error);
     if (event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
         btl_ib_rc_conns_last_wqe(&rc->conns, event->element.qp);
     }
     if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED && rc->state.error == 0) {
-        if (btl_ib_rc_rxqs_ran_low(&rc->rxqs, &rc->port.verbs, event->element.srq) != 0) {
-            btl_ib_verbs_state_fail(&rc->state, EIO);
-        }
+        error = -btl_ib_rc_rxqs_ran_low(&rc->rxqs, &rc->port.verbs, event->element.srq);
+        rc->port.verbs.base.refused = error != 0 ? "ibv_post_srq_recv" : NULL;
         rc->port.verbs.base.overflows = btl_ib_rc_rxqs_emptied(&rc->rxqs);
     }
     if (error == ENETDOWN || error == EADDRNOTAVAIL) {

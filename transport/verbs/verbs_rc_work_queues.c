@@ -203,9 +203,29 @@ int btl_ib_rc_rxqs_post_shared(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_rx_poo
     }
     const int posted = pool->srq != NULL ? rx_post(&rxqs->queue[i], &rxqs->queue[i].rx) : 0;
     if (posted > 0) {
+        rxqs->queue[i].refused_since = 0;
         rxq_arm(&rxqs->queue[i]);
+    } else if (posted == -ENOMEM) {
+        rxqs->unposted = true;
+        return 0;
     }
     return posted;
+}
+
+bool btl_ib_rc_rxqs_note_refused(btl_ib_rc_rxqs_t *rxqs, uint64_t now)
+{
+    bool lasts = false;
+
+    for (uint32_t i = 0; i < rxqs->count; i++) {
+        btl_ib_rc_rxq_t *queue = &rxqs->queue[i];
+        if (!queue->shared || queue->rx.pool.posted > 0 || queue->rx.pool.idle_count == 0) {
+            queue->refused_since = 0; /* it receives, or will when buffers are given back */
+            continue;
+        }
+        queue->refused_since = queue->refused_since == 0 ? now : queue->refused_since;
+        lasts = lasts || now - queue->refused_since >= BTL_IB_VERBS_SHORTAGE_MAX;
+    }
+    return lasts;
 }
 
 /* ---- shared queues ---- */
@@ -239,11 +259,11 @@ static int rxq_post_made(btl_ib_rc_rxq_t *queue, const btl_ib_verbs_t *verbs)
 {
     const int error = btl_ib_verbs_rx_pool_post(&queue->rx.pool);
 
-    if (error != 0) {
-        return btl_ib_verbs_failed(verbs, "ibv_post_srq_recv", error);
-    }
     if (queue->made == queue->num) {
         rxq_stop_growing(queue);
+    }
+    if (error != 0) {
+        return btl_ib_verbs_failed(verbs, "ibv_post_srq_recv", error);
     }
     rxq_arm(queue);
     return 0;
@@ -322,7 +342,9 @@ int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
         rxq_stop_growing(queue);
         return 0;
     }
-    return rxq_post_made(queue, verbs);
+    const int error = rxq_post_made(queue, verbs);
+    rxqs->unposted = rxqs->unposted || error == -ENOMEM;
+    return error == -ENOMEM ? 0 : error;
 }
 
 /* ---- opening and closing receive queues ---- */

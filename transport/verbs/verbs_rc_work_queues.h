@@ -165,9 +165,11 @@ typedef struct btl_ib_rc_rxq {
     /* Of a shared queue only: */
     btl_ib_rc_rx_t rx;
     uint32_t limit;
-    uint32_t made; /* buffers that there are */
-    bool full;     /* no more can be made */
-    bool armed;    /* the device will report */
+    uint32_t made;          /* buffers that there are */
+    bool full;              /* no more can be made */
+    bool armed;             /* the device will report */
+    uint64_t refused_since; /* us: since when the device, which has none, takes none; 0: it has
+                             * taken some since */
     uint32_t slabs;
     struct ibv_mr *slab[BTL_IB_RC_SLABS_MAX];
 
@@ -181,6 +183,7 @@ typedef struct btl_ib_rc_rxq {
 typedef struct btl_ib_rc_rxqs {
     uint32_t count;
     bool any_shared;
+    bool unposted; /* the device did not take all buffers of a shared queue for want of memory */
     btl_ib_rc_rxq_t queue[BTL_IB_RC_QUEUES_MAX];
 } btl_ib_rc_rxqs_t;
 
@@ -214,9 +217,15 @@ static inline bool btl_ib_rc_rx_is_low(const btl_ib_rc_rx_t *rx)
 }
 
 /* Posts the idle buffers of one connection, or of the shared queue with that pool, if it is time to
- * (btl_ib_rc_rx_is_low()). Returns how many it posted, or a negative errno. */
+ * (btl_ib_rc_rx_is_low()). Returns how many it posted, or a negative errno. A device that has no
+ * memory for those of a shared queue is no error: `unposted` is set. */
 int btl_ib_rc_rxqs_post_own(btl_ib_rc_rxqs_t *rxqs, uint8_t channel, btl_ib_rc_rx_t *rx);
 int btl_ib_rc_rxqs_post_shared(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_rx_pool_t *pool);
+
+/* Notes which shared queues have idle buffers and none posted after they were to be posted, which
+ * left `unposted` set. Returns true if one had none for so long that what refuses them will not
+ * pass: the device has failed. */
+bool btl_ib_rc_rxqs_note_refused(btl_ib_rc_rxqs_t *rxqs, uint64_t now);
 
 /* Handles the device's report on a shared queue: doubles its buffers; or counts, if no more can be
  * made, that none was left, and logs that once. Returns 0 or a negative errno. */

@@ -18,9 +18,8 @@ enum {
     HANDED_UP = 32,              /* buffers that handlers have at once: those of one poll, */
     HANDED_UP_SHARE = 8,         /* but at most 1/8 of the queue's depth, and one */
     GROWN_MAX = 4096,            /* buffers of a queue that grows with the number of peers */
-    RESERVE_PART = 4,       /* the reserve takes at most 1/4 of the buffers, where these are few */
-    RESTARTS_MAX = 64,      /* of a queue pair; after that the device has failed */
-    SHORTAGE_MAX = 1000000, /* us for which a device may refuse all buffers for want of memory */
+    RESERVE_PART = 4,  /* the reserve takes at most 1/4 of the buffers, where these are few */
+    RESTARTS_MAX = 64, /* of a queue pair; after that the device has failed */
 };
 
 /* Buffers that were made together. */
@@ -305,7 +304,7 @@ bool btl_ib_ud_qps_note_refused(btl_ib_ud_qps_t *qps, uint64_t now)
             continue; /* it receives, or will when buffers are given back */
         }
         qp->refused_since = qp->refused_since == 0 ? now : qp->refused_since;
-        lasts = lasts || now - qp->refused_since >= SHORTAGE_MAX;
+        lasts = lasts || now - qp->refused_since >= BTL_IB_VERBS_SHORTAGE_MAX;
     }
     return lasts;
 }

@@ -354,6 +354,8 @@ static bool make_modules(btl_ib_component_t *component)
     } else {
         count = btl_ib_open_devices(&request, opened);
         btl_ib_peer_reports_note_left_aside(&component->reports, left_aside);
+        btl_ib_turned_down_devices_format(turned_down, component->reports.not_used,
+                                          sizeof(component->reports.not_used));
     }
     free(turned_down);
     report_libraries();

@@ -889,7 +889,7 @@ void btl_ib_report_no_network(btl_ib_peer_reports_t *reports, const btl_ib_modex
 
         btl_ib_show_help("no common network", ends.our_rank, opal_process_info.nodename,
                          ours != NULL ? ours : "?", ends.rank, peer->host,
-                         theirs != NULL ? theirs : "?");
+                         theirs != NULL ? theirs : "?", reports->not_used);
         free(ours);
         free(theirs);
     }

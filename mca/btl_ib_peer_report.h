@@ -66,6 +66,7 @@ typedef struct btl_ib_peer_reports {
     int unsent[BTL_IB_REPORT_ERRORS]; /* errnos that were reported */
     uint32_t unsent_count;
     uint32_t left_aside; /* unused addresses of this host, as BTL_IB_RAILS_MAX others are used */
+    char not_used[1024]; /* devices of this host that are not used, and why: lines; "": not known */
     bool slow_found;     /* a slow rail was reported */
     bool hole_found;     /* `hole` is filled in */
     bool hole_pending;   /* `hole` is to be shown by progress */

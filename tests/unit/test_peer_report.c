@@ -533,6 +533,27 @@ TEST(test_pending)
     assert_false(btl_ib_report_is_pending(&reports));
 }
 
+static void show_no_network(const void *given)
+{
+    const btl_ib_modex_t peer = {.host = "there"};
+
+    btl_ib_report_no_network(*(btl_ib_peer_reports_t *const *) given, &peer, 1);
+}
+
+/* Why there is no device that fits: the one that would have fitted was turned down. */
+TEST(test_no_network_says_what_is_not_used)
+{
+    const btl_ib_params_t params = {.silence_limit = 900};
+    const btl_ib_modex_t self = {.host = "here"};
+    btl_ib_peer_reports_t reports, *const at = &reports;
+
+    btl_ib_peer_reports_init(&reports, 0, &params, NULL, &self);
+    snprintf(reports.not_used, sizeof(reports.not_used),
+             "  verbs/rxe0: ibv_open_device: Operation not permitted\n");
+    keep_printed(show_no_network, &at);
+    assert_non_null(strstr(printed, "rxe0: ibv_open_device: Operation not permitted"));
+}
+
 /* With all that is below @details. */
 static int show_details(void **state)
 {

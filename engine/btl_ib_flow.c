@@ -147,7 +147,7 @@ static uint64_t flow_question(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const uint64_t now = conn->engine->clock.now;
     const uint64_t before = conn->flow.question_at;
-    const bool heard = (view->flags & BTL_IB_FLAG_ECHO)
+    const bool heard = before != 0 && (view->flags & BTL_IB_FLAG_ECHO)
                        && btl_ib_clock_stamped_at(&conn->engine->clock, view->echo) >= before;
 
     if (before != 0 && now - before < QUESTION_GAP + btl_ib_rtt_smoothed(&conn->loss.rtt, 0)) {

@@ -299,6 +299,28 @@ TEST_WITH(asked_again, set_up_flow, tear_down)
     assert_int_equal(flow->now, 1);
 }
 
+/* The first question says nothing of answers, whatever it echoes: all flows stay tried, so that
+ * addresses from which the peer's spare flow seems to come are still challenged. */
+TEST_WITH(asked_first, set_up_flow, tear_down)
+{
+    btl_ib_view_t view = question(5000, true);
+
+    view.echo = (uint32_t) engine->clock.now - 1;
+    conn->loss.sample_echo = view.echo; /* as the last datagram did */
+    flow->rounds = 1;
+    btl_ib_flow_asked(conn, &view);
+    assert_int_equal(flow->now, 0);
+    assert_int_equal(flow->rounds, 1);
+    assert_true(btl_ib_flow_unanswered(conn, &view));
+    flow->question_at = 0;
+    btl_ib_flow_came_by_spare(conn, &view);
+    assert_int_equal(flow->now, 0);
+    assert_int_equal(flow->rounds, 1);
+    assert_int_equal(flow->question_at, engine->clock.now);
+    ask(SRTT + 200, true);
+    assert_int_equal(flow->rounds, 0);
+}
+
 /* A question by the peer's spare flow takes the own spare one at once. */
 static uint8_t come_by_spare(btl_ib_type_t type, uint8_t flags, bool heard)
 {

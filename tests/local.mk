@@ -323,6 +323,7 @@ EXTRA_DIST += \
     tests/unit/fake_rdma.h \
     tests/unit/fake_rdma_state.h \
     tests/unit/fake_verbs.h \
+    tests/unit/hidden_segments.h \
     tests/unit/hostile.h \
     tests/unit/insider.h \
     tests/unit/pairs.h \

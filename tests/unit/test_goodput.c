@@ -6,6 +6,8 @@
 /* When a connection counts as held up by its network, and when it leaves its rails for others that
  * carry far more. */
 
+#include <errno.h>
+
 #include "btl_ib_failover.h"
 #include "btl_ib_goodput.h"
 #include "btl_ib_route.h"
@@ -373,6 +375,32 @@ TEST_WITH(not_to_be_compared, set_up_two, tear_down_two)
     assert_int_equal(slow->goodput.busy, PERIOD); /* and none was compared */
     bench->hosts[0].rails[0].base.attr.reliable = false;
     assert_true(leaves(100, 100000, 0));
+}
+
+static int refuse(btl_ib_transport_t *transport, const void *bytes, size_t len,
+                  btl_ib_addr_t *address)
+{
+    return -ENOMEM;
+}
+
+/* Where the better rail does not take the peer's address it stays, and is compared again. */
+TEST_WITH(address_that_is_not_taken, set_up_two, tear_down_two)
+{
+    const btl_ib_transport_ops_t *const taking = engine->rails[0]->transport->ops;
+    btl_ib_transport_ops_t refusing = *taking;
+    const uint64_t before = engine->count.slow_rails;
+
+    refusing.addr_add = refuse;
+    engine->rails[0]->transport->ops = &refusing;
+    assert_false(leaves(100, 100000, 0));
+    assert_int_equal(slow->goodput.busy, 0); /* a period of its own */
+    assert_int_equal(slow->goodput.slow_until, 0);
+    assert_int_equal(slow->goodput.times_left, 0);
+    assert_int_equal(engine->count.slow_rails, before);
+    engine->rails[0]->transport->ops = taking;
+    assert_true(leaves(100, 100000, 0));
+    assert_int_equal(told.found.left_for, LEFT_FOR * SECOND);
+    assert_int_equal(engine->count.slow_rails, before + 1);
 }
 
 /* Of several it takes the one that carried most for the time that it waited. */

@@ -305,6 +305,37 @@ TEST_WITH(answers_of_the_runtime, set_up, tear_down)
     assert_true(bench_settle(bench, SECOND));
 }
 
+static bool look_up_and_make(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
+                             btl_ib_peer_info_t *info)
+{
+    answer = RIGHT;
+    assert_non_null(bench_connect(bench, 1, 0)); /* another thread did that */
+    return look_up(context, name, rail, remote_rail, info);
+}
+
+/* Who is made a peer while the runtime is asked is not made twice: the datagram comes again. */
+TEST_WITH(made_meanwhile, set_up, tear_down)
+{
+    const btl_ib_counters_t *count = bench_counters(bench, 1);
+    btl_ib_engine_t *engine = bench->hosts[1].engine;
+    const btl_ib_engine_ops_t *const before = engine->ops;
+    const uint32_t message = bench_send(bench, 0, 1, 100, 1);
+
+    bench_turn(bench, 0);
+    asked = *before;
+    asked.recall = look_up_and_make;
+    engine->ops = &asked;
+    deliver_all();
+    bench_turn(bench, 1);
+    engine->ops = before;
+    assert_int_equal(count->dropped_stale, 1);
+    assert_int_equal(count->connections_passive, 0);
+    assert_false(is_delivered(message));
+    assert_true(bench_settle(bench, SECOND));
+    assert_true(is_delivered(message));
+    assert_int_equal(count->connections_passive, 0);
+}
+
 /* Throws host 0's first contact at host 1 with a byte of its CONNECT block changed by `by`. */
 static void throw_changed(const bench_datagram_t *contact, size_t at, uint8_t by)
 {

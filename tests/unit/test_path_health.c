@@ -661,7 +661,7 @@ TEST_WITH(usual_one_dead_first_of_equals, set_up_three, tear_down)
 
 TEST_WITH(usual_one_dead_others_in_doubt, set_up_three, tear_down)
 {
-    path_of(1)->cc.window = 10;
+    path_of(1)->cc.window = 100;
     path_of(1)->missed = 1;
     leave_usual(FLOWS + 2);
 }

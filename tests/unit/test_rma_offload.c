@@ -530,6 +530,27 @@ TEST_WITH(at_most_so_many, set_up, tear_down)
     }
 }
 
+/* Beside what the process has under way it waits, but for one: that a peer may always have. */
+TEST_WITH(at_most_so_many_of_all, set_up, tear_down)
+{
+    btl_ib_op_t others[3];
+
+    engine->config.ops_total = 2;
+    for (int i = 0; i < 3; i++) {
+        others[i] = op;
+        assert_int_equal(btl_ib_op_start(conn, &others[i], bench->now), 0);
+    }
+    assert_int_equal(started, 2);
+    engine->config.ops_total = 1; /* the next one would be the second */
+    for (int i = 0; i < 3; i++) {
+        const btl_ib_event_t event = {.type = BTL_IB_EVENT_RDMA, .context = &others[i]};
+        btl_ib_offload_event(&event);
+        bench_turn(bench, 0);
+        assert_int_equal(over, i + 1);
+        assert_int_equal(started, i == 0 ? 2 : 3);
+    }
+}
+
 /* ---- the end ---- */
 
 /* The device does not bring it to an end: then messages do, but not what may have been executed. */

@@ -13,6 +13,7 @@
 #include "btl_ib_rma_initiator.h"
 #include "btl_ib_rma_replies.h"
 #include "btl_ib_state.h"
+#include "hidden_segments.h"
 #include "hostile.h"
 #include "unit.h"
 
@@ -401,6 +402,30 @@ TEST_WITH(replies_leave, set_up, tear_down)
                              i % 3 == 0 ? BTL_IB_REPLY_REJECTED : BTL_IB_REPLY_DONE);
             assert_int_equal(BTL_IB_LE64(replies[i].result), i * 3);
         }
+    }
+}
+
+/* Without memory for a segment they wait; with it all leave, in order. */
+TEST_WITH(no_memory_for_replies, set_up, tear_down)
+{
+    btl_ib_wire_reply_t replies[4];
+    hidden_t hidden;
+
+    conn->cc.window = 1000;
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(btl_ib_replies_reserve(conn));
+        btl_ib_replies_add(conn, i + 1, BTL_IB_REPLY_DONE, i);
+    }
+    const uint64_t blocked = engine->count.blocked_memory;
+    hide_segments(&hidden, &conn->rail->pool);
+    bench_turn(bench, 0);
+    show_segments(&hidden);
+    assert_true(engine->count.blocked_memory > blocked);
+    assert_int_equal(bench->wire.count, 0);
+    assert_int_equal(said(replies, 4), 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(BTL_IB_LE32(replies[i].operation), i + 1);
+        assert_int_equal(BTL_IB_LE64(replies[i].result), i);
     }
 }
 

@@ -11,6 +11,7 @@
 #include "btl_ib_pmtud.h"
 #include "btl_ib_state.h"
 #include "btl_ib_submit.h"
+#include "hidden_segments.h"
 #include "hostile.h"
 #include "unit.h"
 
@@ -171,6 +172,7 @@ TEST(unused_credit)
     const uint32_t keep = btl_ib_credit_initial(queue, queue->init);
     const uint32_t next = tx->sentmap.window.next;
     const uint32_t nothing[] = {next - 1, next, next + 1, next + keep};
+    hidden_t hidden;
     uint32_t count;
 
     for (int i = 0; i < 4; i++) {
@@ -180,6 +182,17 @@ TEST(unused_credit)
     }
     assert_int_equal(bench->wire.count, 0);
     tx->limit = next + keep + 5;
+    hide_segments(&hidden, &conn->rail->pool); /* it is kept while there is no memory, */
+    btl_ib_send_skip(conn, 0);
+    show_segments(&hidden);
+    const uint32_t places = tx->sentmap.window.size;
+    tx->sentmap.window.size = 0; /* or none for a place in the window, */
+    bench->hosts[0].fail_in = 1;
+    btl_ib_send_skip(conn, 0);
+    assert_int_equal(bench->hosts[0].fail_in, 0);
+    tx->sentmap.window.size = places;
+    assert_int_equal(bench->wire.count, 0);
+    assert_int_equal(tx->sentmap.window.next, next); /* or the transport is busy */
     bench->hosts[0].rails[0].busy = 1;
     btl_ib_send_skip(conn, 0);
     assert_int_equal(bench->wire.count, 0);

@@ -13,6 +13,7 @@
 #include "btl_ib_packet.h"
 #include "btl_ib_state.h"
 #include "btl_ib_transmit.h"
+#include "hidden_segments.h"
 #include "hostile.h"
 #include "unit.h"
 
@@ -332,34 +333,6 @@ TEST(read_by_the_transport)
 
 /* ---- without memory ---- */
 
-/* Takes all free segments out of a pool that may not grow, and gives them back. */
-typedef struct hidden {
-    uint32_t limit;
-    btl_ib_list_t segments[BTL_IB_SEGMENT_KINDS];
-} hidden_t;
-
-static void hide_segments(hidden_t *hidden)
-{
-    btl_ib_pool_t *pool = &conn->rail->pool;
-
-    hidden->limit = pool->limit;
-    pool->limit = 0;
-    for (int kind = 0; kind < BTL_IB_SEGMENT_KINDS; kind++) {
-        btl_ib_list_init(&hidden->segments[kind]);
-        btl_ib_list_splice_tail(&hidden->segments[kind], &pool->kind[kind].free);
-    }
-}
-
-static void show_segments(hidden_t *hidden)
-{
-    btl_ib_pool_t *pool = &conn->rail->pool;
-
-    pool->limit = hidden->limit;
-    for (int kind = 0; kind < BTL_IB_SEGMENT_KINDS; kind++) {
-        btl_ib_list_splice_tail(&pool->kind[kind].free, &hidden->segments[kind]);
-    }
-}
-
 /* A segment of host 0 that is in flight is sent again. Returns whether that left. */
 static bool is_sent_again(btl_ib_segment_t *segment)
 {
@@ -388,7 +361,7 @@ TEST(no_memory_for_a_copy)
     btl_ib_segment_t *segment = one_in_flight();
     const uint32_t before = segments_in_use();
     assert_true(segment->busy);
-    hide_segments(&hidden);
+    hide_segments(&hidden, &conn->rail->pool);
     assert_false(is_sent_again(segment));
     show_segments(&hidden);
     assert_int_equal(segments_in_use(), before);
@@ -423,7 +396,7 @@ TEST(no_memory_to_encrypt)
     const uint32_t before = segments_in_use();
     const btl_ib_aead_ops_t *const working = bench->aead->ops;
     btl_ib_aead_ops_t failing = *working;
-    hide_segments(&hidden);
+    hide_segments(&hidden, &conn->rail->pool);
     assert_false(is_sent_again(segment));
     show_segments(&hidden);
     bench->aead->ops = &failing;
@@ -785,6 +758,44 @@ TEST_WITH(parts, set_up, tear_down)
         begun |= 1u << BTL_IB_LE16(given.part[0].offset) / unit;
     }
     assert_int_equal(begun, 7);
+    conn->pmtud.parts = false;
+    conn->pmtud.datagram_max = wide;
+}
+
+/* Without memory for a part no more leaves; the next call goes on with that one. */
+TEST_WITH(no_memory_for_parts, set_up, tear_down)
+{
+    const uint32_t wide = conn->pmtud.datagram_max;
+    btl_ib_segment_t *segment;
+    hidden_t hidden;
+    uint32_t bytes = 0;
+
+    (void) sent_header(1400);
+    in_flight(BTL_IB_SENT_OTHERS, &segment, 1);
+    const uint32_t before = segments_in_use();
+    const uint64_t blocked = engine->count.blocked_memory, parts = engine->count.sent_parts;
+    conn->pmtud.parts = true;
+    conn->pmtud.datagram_max = NARROW;
+    given.count = 0;
+    for (uint32_t left = 0; left < 2; left++) {
+        hide_segments(&hidden, &conn->rail->pool);
+        assert_false(btl_ib_transmit_one(conn, segment));
+        show_segments(&hidden);
+        assert_int_equal(engine->count.blocked_memory, blocked + left + 1);
+        assert_int_equal(engine->count.sent_parts, parts + left);
+        assert_int_equal(given.count, left);
+        given.takes = left == 0 ? 1 : UINT32_MAX;
+        given.error = EAGAIN;
+        assert_int_equal(btl_ib_transmit_one(conn, segment), left);
+    }
+    assert_int_equal(given.count, 3);
+    assert_int_equal(engine->count.sent_parts, parts + 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        bytes +=
+            given.tx[i].size - btl_ib_packet_overhead(conn) - (uint32_t) sizeof(btl_ib_wire_part_t);
+    }
+    assert_int_equal(bytes, 1400);
+    assert_int_equal(segments_in_use(), before);
     conn->pmtud.parts = false;
     conn->pmtud.datagram_max = wide;
 }

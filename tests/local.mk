@@ -323,11 +323,11 @@ EXTRA_DIST += \
     tests/unit/fake_rdma.h \
     tests/unit/fake_rdma_state.h \
     tests/unit/fake_verbs.h \
-    tests/unit/hidden_segments.h \
     tests/unit/hostile.h \
     tests/unit/insider.h \
     tests/unit/pairs.h \
     tests/unit/lone_peer.h \
+    tests/unit/pool_segments.h \
     tests/unit/own_network.h \
     tests/unit/rc_inside.h \
     tests/unit/rc_sides.h \

@@ -748,6 +748,23 @@ TEST_WITH(slow_by_its_delay, set_up_idle_three, tear_down)
     assert_false(btl_ib_path_is_used(conn, 0));
 }
 
+/* The best may be any of them; one that is off is not judged by what it does not carry. */
+TEST_WITH(slow_beside_the_best, set_up_idle_three, tear_down)
+{
+    path_of(0)->shortest = 1000;
+    path_of(1)->shortest = 4 * 1000 + 501;
+    compare(BULK, BULK, BULK);
+    assert_int_equal(renewals, 1);
+    assert_int_equal(renewed, FLOWS + 1);
+    path_of(2)->off_until = engine->clock.now + 1000 * MS;
+    compare(BULK, BULK, 0);
+    assert_int_equal(renewals, 1);
+    path_of(2)->off_until = 0;
+    compare(BULK, BULK, 0);
+    assert_int_equal(renewals, 2);
+    assert_int_equal(renewed, FLOWS + 2);
+}
+
 /* The usual one, which has no other port, is off for longer each time. */
 TEST_WITH(usual_one_slow, set_up_idle_three, tear_down)
 {

@@ -549,6 +549,20 @@ TEST_WITH(at_most_so_many_of_all, set_up, tear_down)
         assert_int_equal(over, i + 1);
         assert_int_equal(started, i == 0 ? 2 : 3);
     }
+    engine->op_ids.running++; /* another peer has all */
+    for (int i = 0; i < 2; i++) {
+        others[i] = op;
+        assert_int_equal(btl_ib_op_start(conn, &others[i], bench->now), 0);
+        assert_int_equal(started, 4);
+    }
+    engine->op_ids.running--;
+    for (int i = 0; i < 2; i++) {
+        const btl_ib_event_t event = {.type = BTL_IB_EVENT_RDMA, .context = &others[i]};
+        btl_ib_offload_event(&event);
+        bench_turn(bench, 0);
+        assert_int_equal(started, 5);
+    }
+    assert_int_equal(over, 5);
 }
 
 /* ---- the end ---- */

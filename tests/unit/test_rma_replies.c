@@ -13,8 +13,8 @@
 #include "btl_ib_rma_initiator.h"
 #include "btl_ib_rma_replies.h"
 #include "btl_ib_state.h"
-#include "hidden_segments.h"
 #include "hostile.h"
+#include "pool_segments.h"
 #include "unit.h"
 
 enum { CHANNEL = 2, BYTES = 100 };

@@ -11,8 +11,8 @@
 #include "btl_ib_pmtud.h"
 #include "btl_ib_state.h"
 #include "btl_ib_submit.h"
-#include "hidden_segments.h"
 #include "hostile.h"
+#include "pool_segments.h"
 #include "unit.h"
 
 static bench_t *bench;
@@ -172,6 +172,7 @@ TEST(unused_credit)
     const uint32_t keep = btl_ib_credit_initial(queue, queue->init);
     const uint32_t next = tx->sentmap.window.next;
     const uint32_t nothing[] = {next - 1, next, next + 1, next + keep};
+    const uint32_t segments = segments_in_use(&conn->rail->pool);
     hidden_t hidden;
     uint32_t count;
 
@@ -191,6 +192,7 @@ TEST(unused_credit)
     btl_ib_send_skip(conn, 0);
     assert_int_equal(bench->hosts[0].fail_in, 0);
     tx->sentmap.window.size = places;
+    assert_int_equal(segments_in_use(&conn->rail->pool), segments);
     assert_int_equal(bench->wire.count, 0);
     assert_int_equal(tx->sentmap.window.next, next); /* or the transport is busy */
     bench->hosts[0].rails[0].busy = 1;

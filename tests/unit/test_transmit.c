@@ -13,8 +13,8 @@
 #include "btl_ib_packet.h"
 #include "btl_ib_state.h"
 #include "btl_ib_transmit.h"
-#include "hidden_segments.h"
 #include "hostile.h"
+#include "pool_segments.h"
 #include "unit.h"
 
 enum { MOST = 128, NO_BUFFERS_LONG = 20000, NO_BUFFERS_OLD = 5 * SECOND };
@@ -288,26 +288,11 @@ TEST_WITH(how_many_at_once, set_up, tear_down)
     conn->cc.gso_segments = 1;
 }
 
-static uint32_t segments_in_use(void)
-{
-    const btl_ib_pool_t *pool = &conn->rail->pool;
-    uint32_t count = 0;
-
-    for (int kind = 0; kind < BTL_IB_SEGMENT_KINDS; kind++) {
-        count += pool->kind[kind].made;
-        for (const btl_ib_list_t *item = btl_ib_list_first(&pool->kind[kind].free); item != NULL;
-             item = btl_ib_list_next(&pool->kind[kind].free, item)) {
-            count--;
-        }
-    }
-    return count;
-}
-
 /* While a transport reads a segment another copy is sent from other memory. */
 TEST(read_by_the_transport)
 {
     begin(100);
-    const uint32_t before = segments_in_use();
+    const uint32_t before = segments_in_use(&conn->rail->pool);
     bench_send(bench, 0, 1, 1000, 1); /* it leaves at once */
     assert_int_equal(given.count, 1);
     btl_ib_segment_t *segment =
@@ -317,10 +302,10 @@ TEST(read_by_the_transport)
     assert_true(btl_ib_transmit_one(conn, segment));
     assert_ptr_not_equal(given.tx[1].context, segment);
     assert_int_equal(given.tx[1].size, given.tx[0].size);
-    assert_int_equal(segments_in_use(), before + 2);
+    assert_int_equal(segments_in_use(&conn->rail->pool), before + 2);
     bench_turn(bench, 0); /* it says that it has read both */
     assert_false(segment->busy);
-    assert_int_equal(segments_in_use(), before + 1); /* the copy is free again */
+    assert_int_equal(segments_in_use(&conn->rail->pool), before + 1); /* the copy is free again */
     assert_true(btl_ib_transmit_one(conn, segment));
     assert_ptr_equal(given.tx[2].context, segment);
     bench_turn(bench, 0);
@@ -359,12 +344,12 @@ TEST(no_memory_for_a_copy)
 
     begin(100);
     btl_ib_segment_t *segment = one_in_flight();
-    const uint32_t before = segments_in_use();
+    const uint32_t before = segments_in_use(&conn->rail->pool);
     assert_true(segment->busy);
     hide_segments(&hidden, &conn->rail->pool);
     assert_false(is_sent_again(segment));
     show_segments(&hidden);
-    assert_int_equal(segments_in_use(), before);
+    assert_int_equal(segments_in_use(&conn->rail->pool), before);
     assert_true(is_sent_again(segment));
     assert_true(bench_settle(bench, SECOND));
     tear_down(NULL);
@@ -393,7 +378,7 @@ TEST(no_memory_to_encrypt)
         skip();
     }
     btl_ib_segment_t *segment = one_in_flight();
-    const uint32_t before = segments_in_use();
+    const uint32_t before = segments_in_use(&conn->rail->pool);
     const btl_ib_aead_ops_t *const working = bench->aead->ops;
     btl_ib_aead_ops_t failing = *working;
     hide_segments(&hidden, &conn->rail->pool);
@@ -406,7 +391,7 @@ TEST(no_memory_to_encrypt)
     failing.derive = makes_no_key;
     conn->identity.keys->tx.begun = false; /* as of a new incarnation */
     assert_false(is_sent_again(segment));
-    assert_int_equal(segments_in_use(), before);
+    assert_int_equal(segments_in_use(&conn->rail->pool), before);
     bench->aead->ops = working;
     assert_true(is_sent_again(segment));
     tear_down(NULL);
@@ -633,21 +618,21 @@ TEST(copies_not_taken)
     (void) sent_header(1000);
     in_flight(BTL_IB_SENT_OTHERS, segments, 2);
     segments[0]->busy = segments[1]->busy = true;
-    const uint32_t before = segments_in_use();
+    const uint32_t before = segments_in_use(&conn->rail->pool);
     given.takes = 0;
     given.error = EAGAIN;
     assert_int_equal(btl_ib_transmit_segments(conn, segments, 2), 0);
-    assert_int_equal(segments_in_use(), before);
+    assert_int_equal(segments_in_use(&conn->rail->pool), before);
     given.error = EMSGSIZE; /* and those that are lost: nobody reads them */
     assert_int_equal(btl_ib_transmit_segments(conn, segments, 2), 2);
-    assert_int_equal(segments_in_use(), before);
+    assert_int_equal(segments_in_use(&conn->rail->pool), before);
     segments[0]->busy = segments[1]->busy = false;
     given.takes = 2; /* those that are read are segments, so they stay */
     assert_int_equal(btl_ib_transmit_segments(conn, segments, 2), 2);
     for (int i = 0; i < 2; i++) {
         assert_true(segments[i]->busy && !segments[i]->done);
     }
-    assert_int_equal(segments_in_use(), before);
+    assert_int_equal(segments_in_use(&conn->rail->pool), before);
     tear_down(NULL);
 }
 
@@ -666,19 +651,20 @@ TEST(protected_copies)
         bench_turn(bench, 0); /* the transport has read it */
         in_flight(BTL_IB_SENT_OTHERS, &segment, 1);
         assert_int_equal(given.tx[0].size, 1000 + sizeof(btl_ib_wire_header_t) + trailer);
-        const uint32_t before = segments_in_use();
+        const uint32_t before = segments_in_use(&conn->rail->pool);
         given.error = EAGAIN;
         given.takes = 0;
         assert_false(btl_ib_transmit_one(conn, segment));
-        assert_int_equal(segments_in_use(), before);
+        assert_int_equal(segments_in_use(&conn->rail->pool), before);
         given.error = EMSGSIZE;
         assert_true(btl_ib_transmit_one(conn, segment));
-        assert_int_equal(segments_in_use(), before);
+        assert_int_equal(segments_in_use(&conn->rail->pool), before);
         given.takes = 1;
         assert_true(btl_ib_transmit_one(conn, segment));
-        assert_int_equal(segments_in_use(), before + engine->protection.ops->apart);
+        assert_int_equal(segments_in_use(&conn->rail->pool),
+                         before + engine->protection.ops->apart);
         bench_turn(bench, 0);
-        assert_int_equal(segments_in_use(), before);
+        assert_int_equal(segments_in_use(&conn->rail->pool), before);
         tear_down(NULL);
     }
 }
@@ -772,7 +758,7 @@ TEST_WITH(no_memory_for_parts, set_up, tear_down)
 
     (void) sent_header(1400);
     in_flight(BTL_IB_SENT_OTHERS, &segment, 1);
-    const uint32_t before = segments_in_use();
+    const uint32_t before = segments_in_use(&conn->rail->pool);
     const uint64_t blocked = engine->count.blocked_memory, parts = engine->count.sent_parts;
     conn->pmtud.parts = true;
     conn->pmtud.datagram_max = NARROW;
@@ -795,7 +781,7 @@ TEST_WITH(no_memory_for_parts, set_up, tear_down)
             given.tx[i].size - btl_ib_packet_overhead(conn) - (uint32_t) sizeof(btl_ib_wire_part_t);
     }
     assert_int_equal(bytes, 1400);
-    assert_int_equal(segments_in_use(), before);
+    assert_int_equal(segments_in_use(&conn->rail->pool), before);
     conn->pmtud.parts = false;
     conn->pmtud.datagram_max = wide;
 }
@@ -812,13 +798,13 @@ TEST_WITH(parts_of_bulk, set_up, tear_down)
     in_flight(BTL_IB_SENT_BULK, bulk, 15);
     assert_true(bulk[0]->outside > 0);
     bench_clear(&bench->wire);
-    const uint32_t before = segments_in_use();
+    const uint32_t before = segments_in_use(&conn->rail->pool);
     conn->pmtud.parts = true;
     conn->pmtud.datagram_max = NARROW;
     assert_int_equal(btl_ib_transmit_segments(conn, bulk, 15), 15);
     conn->pmtud.parts = false;
     conn->pmtud.datagram_max = wide;
-    assert_int_equal(segments_in_use(), before);
+    assert_int_equal(segments_in_use(&conn->rail->pool), before);
     assert_int_equal(engine->count.blocked_memory, blocked);
     const uint64_t again = engine->count.retransmits;
     bench_flow(bench);

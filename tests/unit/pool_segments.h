@@ -3,12 +3,27 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Takes all free segments out of a pool that may not grow, and gives them back. Included by one
+/* Segments of a pool: how many are in use, and what happens when there are none. Included by one
  * source of a test, after btl_ib_state.h. */
 
-#ifndef HIDDEN_SEGMENTS_H
-#define HIDDEN_SEGMENTS_H
+#ifndef POOL_SEGMENTS_H
+#define POOL_SEGMENTS_H
 
+static inline uint32_t segments_in_use(const btl_ib_pool_t *pool)
+{
+    uint32_t count = 0;
+
+    for (int kind = 0; kind < BTL_IB_SEGMENT_KINDS; kind++) {
+        count += pool->kind[kind].made;
+        for (const btl_ib_list_t *item = btl_ib_list_first(&pool->kind[kind].free); item != NULL;
+             item = btl_ib_list_next(&pool->kind[kind].free, item)) {
+            count--;
+        }
+    }
+    return count;
+}
+
+/* Takes all free segments out of a pool that may not grow, and gives them back. */
 typedef struct hidden {
     btl_ib_pool_t *pool;
     uint32_t limit;

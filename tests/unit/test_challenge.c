@@ -146,7 +146,9 @@ static bench_datagram_t *answer_of(bench_t *bench, const bench_datagram_t *chall
     bench_throw(bench, 0, MALLORY, challenge->data, challenge->size);
     assert_int_equal(bench->wire.count, 1);
     bench_datagram_t *answer = bench_pop(&bench->wire);
-    assert_int_equal(answer->data[1], BTL_IB_FLAG_PATH);
+    const btl_ib_wire_path_t *path = (const btl_ib_wire_path_t *) (const void *) answer->data;
+    assert_int_equal(path->flags, BTL_IB_FLAG_PATH);
+    assert_int_equal(path->from, 0); /* nobody answers it */
     return answer;
 }
 
@@ -304,6 +306,55 @@ TEST(no_challenge)
     end(bench);
 }
 
+/* A device that copies as many bytes as a challenge has says nothing of it later: its memory is
+ * free again at once. */
+TEST(a_challenge_inline)
+{
+    bench_t *bench = begin(0);
+
+    bench->hosts[1].attr.inline_size = sizeof(btl_ib_wire_header_t);
+    acquaint(bench);
+    bench_run(bench, QUIET);
+    const uint32_t segments = free_segments(bench->hosts[1].engine->rails[0]);
+    assert_int_equal(provoke_again(bench), 1);
+    assert_int_equal(free_segments(bench->hosts[1].engine->rails[0]), segments);
+    end_working(bench);
+}
+
+/* A challenge names the connection of the peer's, which may have any number but 0: then it is not
+ * known. */
+TEST(the_connection_of_the_peer)
+{
+    bench_t *bench = quiet();
+    uint32_t *const peer_id = &bench_conn(bench, 1, 0)->identity.peer_id;
+    const uint32_t known = *peer_id;
+
+    *peer_id = 0;
+    assert_int_equal(provoke_again(bench), 0);
+    *peer_id = 1;
+    assert_int_equal(provoke_again(bench), 1);
+    *peer_id = known;
+    end_working(bench);
+}
+
+/* Stamps have 32 bits, and begin anew after 71 minutes: a challenge leaves then, too, and another
+ * one not soon after it. */
+TEST(where_stamps_begin_anew)
+{
+    bench_t *bench = begin(0);
+
+    bench->now = (UINT64_C(1) << 32) - SECOND;
+    acquaint(bench);
+    bench_run(bench, (UINT64_C(1) << 32) - bench->now);
+    assert_int_equal((uint32_t) bench->now, 0);
+    assert_int_equal(provoke_again(bench), 1);
+    bench->now += BTL_IB_CHALLENGE_PAUSE - 1;
+    assert_int_equal(provoke_again(bench), 0);
+    bench->now += 2;
+    assert_int_equal(provoke_again(bench), 1);
+    end_working(bench);
+}
+
 /* The same where a key is needed to parse it: one that is longer is none. */
 TEST(not_answered_with_keys)
 {
@@ -348,6 +399,10 @@ TEST(heard_lately)
     assert_int_equal(bench_conn(bench, 1, 0)->validation.challenged_at, 0);
     bench->now += QUIET;
     bench_turn(bench, 1);
+    btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
+    conn->loss.heard_at = conn->engine->clock.awake - BTL_IB_CHALLENGE_QUIET + 1;
+    assert_int_equal(provoke_again(bench), 0);
+    conn->loss.heard_at--;
     assert_int_equal(provoke_again(bench), 1);
     end_working(bench);
 }
@@ -392,26 +447,84 @@ TEST(who_asks_first)
     end_working(bench);
 }
 
-/* An answer is good for as long as is said, also if another period has begun by then. */
+/* An answer is good for as long as is said, also if another period has begun by then: the first one
+ * since clocks began, or a later one. */
 TEST(a_late_answer)
 {
-    bench_t *bench = quiet();
+    for (uint64_t began = 1; began <= SECOND; began += SECOND - 1) {
+        bench_t *bench = begin(0);
+        bench->now = began;
+        acquaint(bench);
+        bench_run(bench, QUIET);
+        bench->now += BTL_IB_CHALLENGE_VALID - bench->now % BTL_IB_CHALLENGE_VALID - 1;
+        bench_turn(bench, 1);
+        bench_datagram_t *challenge = provoke(bench, MALLORY);
+        bench->now += BTL_IB_CHALLENGE_VALID;
+        bench_turn(bench, 1);
+        bench_datagram_t *answer = answer_of(bench, challenge);
+        assert_int_equal(btl_ib_conn_diagnosis(bench_conn(bench, 1, 0)).foreign, 1);
+        bench_conn(bench, 1, 0)->flow.doubted = true;
+        bench_throw(bench, 1, MALLORY, answer->data, answer->size);
+        assert_int_equal(bench_counters(bench, 1)->rewritten, 1);
+        assert_int_equal(btl_ib_conn_diagnosis(bench_conn(bench, 1, 0)).foreign, 0);
+        assert_false(bench_conn(bench, 1, 0)->flow.doubted); /* of that address nothing is known */
+        free(challenge);
+        free(answer);
+        end(bench);
+    }
+}
 
-    bench->now += BTL_IB_CHALLENGE_VALID - bench->now % BTL_IB_CHALLENGE_VALID - 1;
-    bench_turn(bench, 1);
-    bench_datagram_t *challenge = provoke(bench, MALLORY);
-    bench->now += BTL_IB_CHALLENGE_VALID;
-    bench_turn(bench, 1);
-    bench_datagram_t *answer = answer_of(bench, challenge);
-    assert_int_equal(btl_ib_conn_diagnosis(bench_conn(bench, 1, 0)).foreign, 1);
-    bench_conn(bench, 1, 0)->flow.doubted = true;
-    bench_throw(bench, 1, MALLORY, answer->data, answer->size);
-    assert_int_equal(bench_counters(bench, 1)->rewritten, 1);
-    assert_int_equal(btl_ib_conn_diagnosis(bench_conn(bench, 1, 0)).foreign, 0);
-    assert_false(bench_conn(bench, 1, 0)->flow.doubted); /* of that address nothing is known */
-    free(challenge);
-    free(answer);
-    end(bench);
+static void count_validated(bench_host_t *host, const btl_ib_trace_event_t *event)
+{
+    host->bench->scratch[0] += event->kind == BTL_IB_TRACE_validated;
+}
+
+static uint32_t waiting_of_type(const bench_t *bench, btl_ib_type_t type, uint32_t to)
+{
+    uint32_t found = 0;
+
+    for (const bench_datagram_t *d = bench->wire.first; d != NULL; d = d->next) {
+        found += (d->data[0] & 0xf) == type && d->to == to;
+    }
+    return found;
+}
+
+/* An answer shows that the peer is there: that counts as an answer of now, and as a path that was
+ * validated if it was not. What is in flight goes there again at once, and the peer is told what
+ * has come from it. */
+TEST(what_an_answer_brings)
+{
+    enum { IN_FLIGHT = 1, NOT_VALIDATED = 2 };
+
+    for (int has = 0; has < 4; has++) {
+        bench_t *bench = begin(0);
+        bench->hosts[1].config.trace = true;
+        bench->on_event = count_validated;
+        acquaint(bench);
+        bench_run(bench, QUIET);
+        bench_datagram_t *challenge = provoke(bench, MALLORY);
+        bench_datagram_t *answer = answer_of(bench, challenge);
+        btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
+        if (has & IN_FLIGHT) {
+            bench_send(bench, 1, 0, 100, 1);
+            bench_turn(bench, 1);
+            bench_clear(&bench->wire);
+        }
+        conn->validation.valid = !(has & NOT_VALIDATED);
+        bench->scratch[0] = 0;
+        assert_true(btl_ib_conn_answered_ago(conn) >= QUIET - 50000);
+        bench_throw(bench, 1, MALLORY, answer->data, answer->size);
+        assert_int_equal(btl_ib_conn_answered_ago(conn), 0);
+        assert_int_equal(bench->scratch[0], (has & NOT_VALIDATED) != 0);
+        assert_true(conn->validation.valid);
+        assert_true(waiting_of_type(bench, BTL_IB_TYPE_ACK, MALLORY) >= 1);
+        assert_int_equal(waiting_of_type(bench, BTL_IB_TYPE_DATA, MALLORY), (has & IN_FLIGHT) != 0);
+        assert_int_equal(bench_counters(bench, 1)->received_responses, 1);
+        bench_check_counters(&bench->hosts[1]);
+        free(challenge);
+        free(answer);
+        end(bench);
+    }
 }
 
 /* Without memory for the address that a router has nothing changes; the next answer is taken. */

@@ -6,10 +6,13 @@
 /* Connections are made, asked, ended; and what is told of them. */
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "btl_ib_conn.h"
 #include "btl_ib_loss.h"
+#include "btl_ib_protection.h"
 #include "btl_ib_state.h"
 #include "hostile.h"
 #include "unit.h"
@@ -18,13 +21,55 @@ static bench_t *bench;
 static btl_ib_engine_t *engine;
 static btl_ib_conn_t *conn; /* of host 0 with host 1: they know each other */
 
-static int set_up(void **state)
+/* What traces were told of connections of host 0. */
+static struct {
+    uint8_t kind, cause;
+    uint32_t count;
+} lived[16];
+static uint32_t events;
+
+static void note_event(bench_host_t *host, const btl_ib_trace_event_t *event)
+{
+    if (events < 16
+        && (event->kind == BTL_IB_TRACE_made || event->kind == BTL_IB_TRACE_reset
+            || event->kind == BTL_IB_TRACE_dead || event->kind == BTL_IB_TRACE_closed)) {
+        lived[events].kind = event->kind;
+        lived[events].cause = event->cause;
+        lived[events++].count = event->count;
+    }
+}
+
+static char logged[300]; /* the last line */
+static uint32_t lines;
+
+static void note_line(void *context, int level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void note_line(void *context, int level, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void) vsnprintf(logged, sizeof(logged), format, args);
+    va_end(args);
+    lines++;
+}
+
+static void begin(bool traced)
 {
     bench = new_bench();
     bench->rails = BENCH_RAILS;
+    bench->hosts[0].config.trace = traced;
+    bench->on_event = note_event;
     acquaint(bench);
+    events = lines = 0;
     engine = bench->hosts[0].engine;
     conn = bench_conn(bench, 0, 1);
+}
+
+static int set_up(void **state)
+{
+    begin(true);
     return 0;
 }
 
@@ -78,7 +123,9 @@ TEST_WITH(what_does_not_work, set_up, tear_down)
     info = info_of_another();
     info.max_datagram = btl_ib_protection_datagram_min(BTL_IB_PROTECTION_NONE) - 1;
     assert_int_equal(create(0, &info), -EINVAL);
-    assert_int_equal(engine->count.connections, made + 1);
+    info.max_datagram++;
+    assert_int_equal(create(0, &info), 0);
+    assert_int_equal(engine->count.connections, made + 2);
     info = info_of_another();
     assert_int_equal(create(BENCH_RAILS, &info), -EINVAL);
     engine->rails[1]->health.failed = true;
@@ -89,6 +136,80 @@ TEST_WITH(what_does_not_work, set_up, tear_down)
     assert_int_equal(create(0, &info), -EEXIST);
     assert_int_equal(btl_ib_conn_try(engine, 0, &info), -EEXIST);
     assert_int_equal(engine->admission.passive, 0);
+}
+
+/* A message has at most 65536 chunks: the longest of ours must be no more of them in the peer's
+ * datagrams, of which headers and a trailer take some. */
+TEST_WITH(longest_message, set_up, tear_down)
+{
+    const uint32_t before = engine->config.eager_max;
+    btl_ib_peer_info_t info = info_of_another();
+
+    info.max_datagram = 1000;
+    const uint32_t chunk = 1000 - sizeof(btl_ib_wire_header_t) - sizeof(btl_ib_wire_connect_t)
+                           - sizeof(btl_ib_wire_chunk_t);
+    engine->config.eager_max = 65536 * chunk;
+    assert_int_equal(create(0, &info), 0);
+    engine->config.eager_max++;
+    assert_int_equal(create(0, &info), -EINVAL);
+    engine->config.eager_max = before;
+}
+
+/* Who does not work with us is said; of one that is made nothing, unless details are wanted. */
+TEST_WITH(what_is_said, set_up, tear_down)
+{
+    btl_ib_peer_info_t info = info_of_another();
+
+    engine->config.log.print = note_line;
+    assert_int_equal(create(0, &info), 0);
+    bench->hosts[0].fail_in = 1;
+    assert_int_equal(create(0, &info), -ENOMEM);
+    assert_int_equal(lines, 0);
+    info.queues.q[0].num = 0;
+    assert_int_equal(create(0, &info), -EINVAL);
+    assert_int_equal(lines, 1);
+    assert_non_null(strstr(logged, "do not work with ours"));
+    info = info_of_another();
+    engine->config.log.detailed = true;
+    btl_ib_conn_t *made;
+    assert_int_equal(btl_ib_conn_create(engine, 0, &info, NULL, &made), 0);
+    assert_int_equal(lines, 2);
+    assert_non_null(strstr(logged, "made: from bench"));
+    for (int i = 0; i < 2; i++) { /* the second time changes nothing */
+        btl_ib_conn_drain(made);
+        assert_int_equal(lines, 3);
+    }
+    engine->config.log = (btl_ib_log_t){0};
+}
+
+/* ECN is for two ends that can do it. */
+TEST_WITH(who_can_do_ecn, set_up, tear_down)
+{
+    enum { PEER = 1, OURS = 2, BOTH = 3 };
+    btl_ib_peer_info_t info = info_of_another();
+
+    for (int can = 0; can <= BOTH; can++) {
+        btl_ib_conn_t *made;
+        info.name++;
+        info.ecn = (can & PEER) != 0;
+        engine->rails[0]->transport->attr.ecn = (can & OURS) != 0;
+        assert_int_equal(btl_ib_conn_create(engine, 0, &info, NULL, &made), 0);
+        assert_int_equal(made->ecn.agreed, can == BOTH);
+    }
+    engine->rails[0]->transport->attr.ecn = false;
+}
+
+/* With keys a connection has more to remember, beside its channels. */
+TEST(with_keys)
+{
+    bench_t *keyed = new_bench();
+
+    if (!bench_protection(keyed, BTL_IB_PROTECTION_INTEGRITY)) {
+        end(keyed);
+        skip();
+    }
+    acquaint(keyed);
+    end_working(keyed);
 }
 
 /* Without memory there is no connection, and nothing is left of it. */
@@ -149,6 +270,16 @@ TEST_WITH(largest_datagram, set_up, tear_down)
     bench->hosts[0].path[1] = 0;
     assert_int_equal(btl_ib_conn_create(engine, 0, &info, NULL, &made), 0);
     assert_int_equal(made->pmtud.datagram_max, 1472); /* ours */
+    info.name++;
+    bench->hosts[0].path[1] = 900; /* which a device that does not know of paths does not say */
+    const btl_ib_transport_ops_t *const before = engine->rails[0]->transport->ops;
+    btl_ib_transport_ops_t knows_no_path = *before;
+    knows_no_path.path_datagram = NULL;
+    engine->rails[0]->transport->ops = &knows_no_path;
+    assert_int_equal(btl_ib_conn_create(engine, 0, &info, NULL, &made), 0);
+    engine->rails[0]->transport->ops = before;
+    assert_int_equal(made->pmtud.datagram_max, 1472);
+    bench->hosts[0].path[1] = 0;
 }
 
 /* Who was not asked for is passive until it is adopted; then it has a user. */
@@ -295,6 +426,19 @@ TEST_WITH(who_is_not_told, set_up, tear_down)
     btl_ib_conn_destroy(other, bench->now);
     assert_int_equal(bench->wire.count, 0);
     assert_false(btl_ib_engine_lingering(engine));
+    bench_start(bench, 2); /* which may have heard of us, though we have not of it */
+    bench_send(bench, 0, 2, 100, 1);
+    bench_turn(bench, 0);
+    bench_clear(&bench->wire);
+    btl_ib_conn_destroy(bench_conn(bench, 0, 2), bench->now);
+    assert_int_equal(bench->wire.count, 1);
+    assert_int_equal(bench->wire.first->data[0] & 0xf, BTL_IB_TYPE_CLOSE);
+    while (btl_ib_engine_lingering(engine)) {
+        bench_clear(&bench->wire);
+        bench->now += 1000;
+        bench_turn(bench, 0);
+    }
+    bench_clear(&bench->wire);
     engine->rails[0]->health.failed = true;
     btl_ib_conn_destroy(conn, bench->now);
     engine->rails[0]->health.failed = false;
@@ -324,6 +468,113 @@ TEST_WITH(what_was_to_be_sent, set_up, tear_down)
     assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_ENDED], 1);
     assert_int_equal(engine->count.connections_dead, dead + 1);
     assert_int_equal(engine->budget.unacked, 0);
+}
+
+static void expect_done(void *context, btl_ib_conn_t *dead, btl_ib_death_t reason)
+{
+    const bench_t *of = ((bench_host_t *) context)->bench;
+
+    ((bench_host_t *) context)->deaths[reason] += of->messages[of->message_count - 1].done;
+}
+
+/* Whoever is told of its end has been told before of all that it had. */
+TEST_WITH(told_last_of_the_end, set_up, tear_down)
+{
+    const btl_ib_engine_ops_t *const before = engine->ops;
+    btl_ib_engine_ops_t expecting = *before;
+
+    bench_send(bench, 0, 1, 20000, 1);
+    bench_turn(bench, 0);
+    bench_clear(&bench->wire);
+    expecting.dead = expect_done;
+    engine->ops = &expecting;
+    btl_ib_conn_kill(conn, BTL_IB_DEATH_ENDED);
+    engine->ops = before;
+    assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_ENDED], 1);
+    btl_ib_conn_destroy(conn, bench->now);
+}
+
+/* The paths of a connection go with it. */
+TEST(ends_with_paths)
+{
+    bench_t *wide = new_bench();
+
+    wide->hosts[0].attr.flows = 3;
+    wide->hosts[0].attr.spare_flow = true;
+    wide->hosts[0].attr.paths = 3;
+    acquaint(wide);
+    btl_ib_conn_t *with = bench_conn(wide, 0, 1);
+    const size_t bytes = wide->hosts[0].bytes;
+    assert_true(btl_ib_paths_add(with));
+    assert_true(wide->hosts[0].bytes > bytes);
+    btl_ib_conn_kill(with, BTL_IB_DEATH_ENDED);
+    assert_true(wide->hosts[0].bytes < bytes);
+    end(wide);
+}
+
+/* Traces have each step of its life once, and why it died. */
+TEST_WITH(a_life, set_up, tear_down)
+{
+    static const uint8_t kinds[] = {BTL_IB_TRACE_made, BTL_IB_TRACE_closed, BTL_IB_TRACE_reset,
+                                    BTL_IB_TRACE_dead};
+    btl_ib_peer_info_t info = info_of_another();
+
+    assert_int_equal(create(0, &info), 0);
+    btl_ib_conn_reset(conn);
+    btl_ib_conn_kill(conn, BTL_IB_DEATH_ENDED);
+    assert_int_equal(events, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(lived[i].kind, kinds[i]);
+        assert_int_equal(lived[i].count, 1);
+    }
+    assert_int_equal(lived[3].cause, BTL_IB_CAUSE_ended);
+}
+
+static uint8_t call; /* that the callback makes */
+static uint32_t unaccounted;
+
+/* Ends or makes something while a predicted message is delivered. */
+static void call_within(bench_t *with, uint32_t message)
+{
+    btl_ib_peer_info_t info = bench_info(with, 1, 1);
+
+    if (engine->predicted.conn == NULL) {
+        return;
+    }
+    unaccounted++;
+    if (call == 0) {
+        assert_int_equal(btl_ib_conn_try(engine, 1, &info), 0);
+    } else if (call == 1) {
+        btl_ib_conn_drain(conn);
+    } else if (call == 2) {
+        btl_ib_conn_kill(conn, BTL_IB_DEATH_ENDED);
+    } else {
+        btl_ib_conn_destroy(conn, with->now);
+    }
+    assert_null(engine->predicted.conn);
+}
+
+/* Whatever is called while a message is delivered counts that message as received: what ends then
+ * had it. */
+TEST(calls_in_a_callback)
+{
+    for (call = 0; call < 4; call++) {
+        begin(false); /* nothing is predicted where traces are wanted */
+        unaccounted = 0;
+        for (int i = 0; i < 20; i++) { /* settled by then */
+            bench_send(bench, 1, 0, 20, 1);
+            bench_run(bench, 1000);
+        }
+        const uint64_t received = engine->count.received_segments;
+        bench->on_deliver = call_within;
+        bench_send(bench, 1, 0, 20, 1);
+        bench_flow(bench);
+        assert_int_equal(unaccounted, 1);
+        assert_int_equal(engine->count.received_segments, received + 1);
+        bench_check_counters(&bench->hosts[0]);
+        bench->on_deliver = NULL;
+        end(bench);
+    }
 }
 
 static void keep_dead(void *context, btl_ib_conn_t *dead, btl_ib_death_t reason)
@@ -376,10 +627,20 @@ TEST_WITH(begins_anew, set_up, tear_down)
 {
     const uint32_t epoch = conn->identity.epoch, id = conn->identity.id;
     const uint32_t small = bench_send(bench, 0, 1, 100, 1);
+    const uint32_t chunks = bench_send(bench, 0, 1, 9000, 1);
     const uint32_t large = bench_send(bench, 0, 1, 200000 / 4, 1);
 
     bench_turn(bench, 0);
     bench_clear(&bench->wire);
+    assert_false(bench->messages[chunks].done); /* all of it is in flight */
+    conn->ecn.ect = conn->ecn.ce = conn->ecn.told_ect = conn->ecn.told_ce = 5;
+    conn->gso.watched = conn->gso.alone = true;
+    conn->coalesce.held = conn->coalesce.held_bytes = 5;
+    conn->ack.unreplied = false;
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        conn->tx[i].loss.duplicates = 5;
+        conn->rx[i].ack.duplicates = 5;
+    }
     conn->validation.asked_at = conn->validation.route_refused = 5;
     conn->loss.no_tag_at = conn->loss.refused_since = 5;
     conn->loss.disconnected = true;
@@ -387,6 +648,14 @@ TEST_WITH(begins_anew, set_up, tear_down)
     btl_ib_conn_reset(conn);
     bench_turn(bench, 0); /* which calls back */
     assert_true(bench->messages[small].done && bench->messages[small].status == 0);
+    assert_true(bench->messages[chunks].done && bench->messages[chunks].status == 0);
+    assert_int_equal(conn->ecn.ect + conn->ecn.ce, 0);
+    assert_int_equal(conn->ecn.told_ect + conn->ecn.told_ce, 0);
+    assert_false(conn->gso.watched || conn->gso.alone);
+    assert_int_equal(conn->coalesce.held, 0);
+    assert_int_equal(conn->coalesce.held_bytes, 0);
+    assert_true(conn->ack.unreplied);
+    assert_int_equal(conn->pacer.at, 0);
     assert_true(bench->messages[large].done && bench->messages[large].status == -EPIPE);
     assert_int_equal(conn->identity.epoch, epoch + 1);
     assert_int_not_equal(conn->identity.id, id);
@@ -406,10 +675,52 @@ TEST_WITH(begins_anew, set_up, tear_down)
         assert_int_equal(conn->tx[i].limit,
                          engine->config.first_seq + btl_ib_credit_initial(queue, queue->init));
         assert_int_equal(conn->rx[i].window.next, engine->config.first_seq);
+        assert_int_equal(conn->tx[i].loss.duplicates, 0);
+        assert_int_equal(conn->rx[i].ack.duplicates, 0);
     }
+    bench_check_accounts(&bench->hosts[0]); /* what the peer held is ours again */
     const uint32_t message = bench_send(bench, 0, 1, 100, 1);
+    const uint32_t split = bench_send(bench, 0, 1, 9000, 1);
     bench_run(bench, SECOND);
     assert_int_equal(bench->messages[message].delivered, 1);
+    assert_int_equal(bench->messages[split].delivered, 1);
+    assert_int_equal(conn->message.next_fragment, 1); /* that one was the first */
+}
+
+/* A datagram of the incarnation that was reset begins no other one. */
+TEST_WITH(the_old_one_is_over, set_up, tear_down)
+{
+    bench->taping = true;
+    btl_ib_conn_reset(bench_conn(bench, 1, 0));
+    bench_send(bench, 1, 0, 100, 1);
+    bench_turn(bench, 1);
+    bench->taping = false;
+    bench_datagram_t *first = bench_pop(&bench->tape); /* host 0 is told who that is */
+    assert_int_equal(first->data[1] & BTL_IB_FLAG_CONNECT, BTL_IB_FLAG_CONNECT);
+    assert_true(bench_settle(bench, SECOND));
+    bench_run(bench, 5000);
+    btl_ib_conn_reset(conn);
+    const uint64_t received = engine->count.received_segments;
+    bench_throw(bench, 0, first->source, first->data, first->size);
+    assert_false(conn->identity.bound);
+    assert_int_equal(engine->count.received_segments, received);
+    free(first);
+}
+
+/* If only the peer's incarnation ended its credits are ours again, and what had not arrived there
+ * goes to the next one. */
+TEST_WITH(loses_its_peer, set_up, tear_down)
+{
+    bench_turn(bench, 0);
+    const uint32_t message = bench_send(bench, 0, 1, 100, 1);
+
+    bench_turn(bench, 0);
+    bench_clear(&bench->wire);
+    assert_int_equal(conn->sentmap.in_flight, 1);
+    btl_ib_conn_lose_peer(conn);
+    assert_false(conn->identity.bound);
+    bench_check_accounts(&bench->hosts[0]);
+    assert_int_equal(bench->messages[message].delivered, 0);
 }
 
 /* A connection without traffic gives its memory back. */
@@ -530,6 +841,8 @@ TEST_WITH(counters, set_up, tear_down)
     assert_int_equal(sent, count.sent_segments);
     assert_int_equal(came, count.received_segments);
     assert_true(segments[0] > 0 && segments[2] > 0 && received[2] > 0);
+    assert_int_equal(btl_ib_engine_channel_counters(engine, 0, 3).sent_segments, 0);
+    assert_int_equal(btl_ib_engine_channel_counters(engine, 0, 3).received_segments, 0);
     btl_ib_engine_rail_counters(engine, 1, &after);
     assert_int_equal(after.sent_segments, 0);
     assert_int_equal(btl_ib_engine_channel_counters(engine, 1, 0).sent_segments, 0);
@@ -633,6 +946,7 @@ TEST_WITH(a_line, set_up, tear_down)
     conn->loss.heard_at = engine->clock.awake - 10;
     says(0, "heard 10 us ago");
     says(5, "heard 15 us ago");
+    says((uint64_t) -5, "heard 10 us ago"); /* asked by a clock that is a little behind */
     conn->loss.heard_at = 0;
     says(0, "never heard");
     conn->draining = true;

@@ -155,6 +155,29 @@ TEST_WITH(longest_message, set_up, tear_down)
     engine->config.eager_max = before;
 }
 
+static void in_use_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *out, size_t len)
+{
+    snprintf(out, len, "joined to %u", (uint32_t) (addr == conn->route.to));
+}
+
+/* One that ends says what it had in use on its path, where the transport has words for it. */
+TEST_WITH(what_was_in_use, set_up, tear_down)
+{
+    const btl_ib_transport_ops_t *const before = engine->rails[0]->transport->ops;
+    btl_ib_transport_ops_t telling = *before;
+    btl_ib_peer_info_t info = info_of_another();
+
+    engine->config.log = (btl_ib_log_t){.print = note_line, .detailed = true};
+    assert_int_equal(create(0, &info), 0);
+    assert_non_null(strstr(logged, "went by bench: nothing special, "));
+    telling.in_use_text = in_use_text;
+    engine->rails[0]->transport->ops = &telling;
+    btl_ib_conn_destroy(conn, bench->now);
+    assert_non_null(strstr(logged, "went by bench: joined to 1, "));
+    engine->rails[0]->transport->ops = before;
+    engine->config.log = (btl_ib_log_t){0};
+}
+
 /* Who does not work with us is said; of one that is made nothing, unless details are wanted. */
 TEST_WITH(what_is_said, set_up, tear_down)
 {
@@ -636,6 +659,7 @@ TEST_WITH(begins_anew, set_up, tear_down)
     conn->ecn.ect = conn->ecn.ce = conn->ecn.told_ect = conn->ecn.told_ce = 5;
     conn->gso.watched = conn->gso.alone = true;
     conn->coalesce.held = conn->coalesce.held_bytes = 5;
+    conn->flow.rounds = 5;
     conn->ack.unreplied = false;
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         conn->tx[i].loss.duplicates = 5;
@@ -652,6 +676,7 @@ TEST_WITH(begins_anew, set_up, tear_down)
     assert_int_equal(conn->ecn.ect + conn->ecn.ce, 0);
     assert_int_equal(conn->ecn.told_ect + conn->ecn.told_ce, 0);
     assert_false(conn->gso.watched || conn->gso.alone);
+    assert_int_equal(conn->flow.rounds, 0);
     assert_int_equal(conn->coalesce.held, 0);
     assert_int_equal(conn->coalesce.held_bytes, 0);
     assert_true(conn->ack.unreplied);
@@ -972,6 +997,13 @@ TEST_WITH(a_line, set_up, tear_down)
     bench_clear(&bench->wire);
     conn->cc.window = 1000;
     assert_true(bench_settle(bench, 2 * SECOND));
+    const uint32_t limit = conn->tx[0].limit;
+    conn->tx[0].limit = conn->tx[0].sentmap.window.next;
+    bench_send(bench, 0, 1, 20, 1);
+    says(0, "1 channels with queued messages, stopped by credit,");
+    conn->tx[0].limit = limit;
+    bench_set_window(bench, 0, 1, conn->cc.window); /* what waits may leave */
+    assert_true(bench_settle(bench, SECOND));
 }
 
 UNIT_MAIN(NULL, NULL)

@@ -218,6 +218,7 @@ TEST_WITH(who_can_do_ecn, set_up, tear_down)
         engine->rails[0]->transport->attr.ecn = (can & OURS) != 0;
         assert_int_equal(btl_ib_conn_create(engine, 0, &info, NULL, &made), 0);
         assert_int_equal(made->ecn.agreed, can == BOTH);
+        assert_int_equal(made->ecn.state, can == BOTH ? BTL_IB_ECN_TESTING : BTL_IB_ECN_OFF);
     }
     engine->rails[0]->transport->attr.ecn = false;
 }
@@ -660,6 +661,7 @@ TEST_WITH(begins_anew, set_up, tear_down)
     conn->gso.watched = conn->gso.alone = true;
     conn->coalesce.held = conn->coalesce.held_bytes = 5;
     conn->flow.rounds = 5;
+    conn->ecn.retry_at = 5;
     conn->ack.unreplied = false;
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         conn->tx[i].loss.duplicates = 5;
@@ -677,6 +679,7 @@ TEST_WITH(begins_anew, set_up, tear_down)
     assert_int_equal(conn->ecn.told_ect + conn->ecn.told_ce, 0);
     assert_false(conn->gso.watched || conn->gso.alone);
     assert_int_equal(conn->flow.rounds, 0);
+    assert_int_equal(conn->ecn.retry_at, 0);
     assert_int_equal(conn->coalesce.held, 0);
     assert_int_equal(conn->coalesce.held_bytes, 0);
     assert_true(conn->ack.unreplied);
@@ -732,18 +735,28 @@ TEST_WITH(the_old_one_is_over, set_up, tear_down)
     free(first);
 }
 
-/* If only the peer's incarnation ended its credits are ours again, and what had not arrived there
- * goes to the next one. */
+/* If only the peer's incarnation ended its credits are ours again, what had not arrived there goes
+ * to the next one, and answers to what it asked go to nobody. */
 TEST_WITH(loses_its_peer, set_up, tear_down)
 {
+    bench_op(bench, 1, 0, BTL_IB_OP_GET, 3000);
+    bench_turn(bench, 1);
+    while (bench->wire.count > 0) {
+        bench_deliver(bench, bench_pop(&bench->wire));
+    }
     bench_turn(bench, 0);
+    const uint32_t answers = conn->sentmap.in_flight;
     const uint32_t message = bench_send(bench, 0, 1, 100, 1);
 
     bench_turn(bench, 0);
     bench_clear(&bench->wire);
-    assert_int_equal(conn->sentmap.in_flight, 1);
+    assert_int_equal(conn->sentmap.in_flight, answers + 1);
+    assert_true(answers > 0);
+    const uint64_t voided = engine->count.voided;
     btl_ib_conn_lose_peer(conn);
     assert_false(conn->identity.bound);
+    assert_int_equal(engine->count.voided, voided + answers);
+    assert_int_equal(conn->sentmap.in_flight, 1);
     bench_check_accounts(&bench->hosts[0]);
     assert_int_equal(bench->messages[message].delivered, 0);
 }
@@ -753,8 +766,13 @@ TEST_WITH(idle, set_up, tear_down)
 {
     bench_op(bench, 1, 0, BTL_IB_OP_GET, 3000);
     bench_op(bench, 0, 1, BTL_IB_OP_ATOMIC, 0);
+    for (int i = 0; i < 200; i++) { /* so many that it needs more credits */
+        bench_send(bench, 1, 0, 20, 1);
+        bench_flow(bench);
+    }
     assert_true(bench_settle(bench, SECOND));
     bench_run(bench, 5000);
+    assert_int_equal(engine->rails[0]->credit[0].busy, 1);
     const size_t bytes = bench->hosts[0].bytes;
     assert_true(bench_peer(bench, 0, 1).answers);
     assert_false(btl_ib_conn_shrink(conn)); /* it was used just now */
@@ -763,6 +781,7 @@ TEST_WITH(idle, set_up, tear_down)
     assert_true(bench_peer(bench, 0, 1).shrunk);
     assert_false(bench_peer(bench, 0, 1).answers);
     assert_true(bench->hosts[0].bytes < bytes);
+    assert_int_equal(engine->rails[0]->credit[0].busy, 0); /* others get its share */
     still_works(bench);
 }
 

@@ -306,6 +306,21 @@ TEST_WITH(largest_datagram, set_up, tear_down)
     bench->hosts[0].path[1] = 0;
 }
 
+/* One that was just made has nothing under way. */
+TEST_WITH(begins_with_nothing, set_up, tear_down)
+{
+    const btl_ib_peer_info_t info = info_of_another();
+    btl_ib_conn_t *made;
+
+    assert_int_equal(btl_ib_conn_create(engine, 0, &info, NULL, &made), 0);
+    assert_true(btl_ib_conn_is_quiet(made));
+    assert_false(btl_ib_conn_is_busy(made));
+    assert_true(btl_ib_list_empty(&made->ops.waiting) && btl_ib_list_empty(&made->ops.turn));
+    assert_true(btl_ib_list_empty(&made->offload.waiting));
+    assert_true(btl_ib_list_empty(&made->offload.running));
+    assert_true(btl_ib_list_empty(&made->rnr.link) && btl_ib_list_empty(&made->incast.link));
+}
+
 /* Who was not asked for is passive until it is adopted; then it has a user. */
 TEST_WITH(passive_and_adopted, set_up, tear_down)
 {
@@ -492,6 +507,7 @@ TEST_WITH(what_was_to_be_sent, set_up, tear_down)
     assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_ENDED], 1);
     assert_int_equal(engine->count.connections_dead, dead + 1);
     assert_int_equal(engine->budget.unacked, 0);
+    bench_check_accounts(&bench->hosts[0]);
 }
 
 static void expect_done(void *context, btl_ib_conn_t *dead, btl_ib_death_t reason)
@@ -618,6 +634,7 @@ TEST_WITH(dies_once, set_up, tear_down)
     btl_ib_conn_kill(conn, BTL_IB_DEATH_SILENCE);
     assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_SILENCE], 1);
     assert_int_equal(engine->count.connections_dead, 1);
+    assert_int_equal(engine->deferred_free.depth, 0);
     assert_true(btl_ib_conn_is_dead(conn));
     assert_null(bench_conn(bench, 0, 1));
     engine->ops = before;
@@ -1016,6 +1033,12 @@ TEST_WITH(a_line, set_up, tear_down)
     bench_clear(&bench->wire);
     conn->cc.window = 1000;
     assert_true(bench_settle(bench, 2 * SECOND));
+    bench_send(bench, 0, 1, 20, 1); /* no bulk, which is in another list */
+    bench_turn(bench, 0);
+    bench->now += 5;
+    bench_turn(bench, 0);
+    says(7, "1 segments in flight (oldest 12 us)");
+    assert_true(bench_settle(bench, SECOND));
     const uint32_t limit = conn->tx[0].limit;
     conn->tx[0].limit = conn->tx[0].sentmap.window.next;
     bench_send(bench, 0, 1, 20, 1);

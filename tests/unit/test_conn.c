@@ -306,6 +306,26 @@ TEST_WITH(largest_datagram, set_up, tear_down)
     bench->hosts[0].path[1] = 0;
 }
 
+/* Whether the peer promises to answer while it computes is known from what it published. A rail
+ * that stood by is in use as soon as somebody means to send by it. */
+TEST_WITH(promised_and_in_use, set_up, tear_down)
+{
+    btl_ib_peer_info_t info = info_of_another();
+
+    for (int promises = 0; promises < 2; promises++) {
+        btl_ib_conn_t *made;
+        info.name++;
+        info.answers = promises != 0;
+        engine->rails[1]->use.stands_by = true;
+        assert_int_equal(btl_ib_conn_create(engine, 1, &info, NULL, &made), 0);
+        assert_int_equal(made->validation.promised, promises);
+        assert_false(engine->rails[1]->use.stands_by);
+        engine->rails[1]->use.stands_by = true;
+        btl_ib_conn_adopt(made, NULL);
+        assert_false(engine->rails[1]->use.stands_by);
+    }
+}
+
 /* One that was just made has nothing under way. */
 TEST_WITH(begins_with_nothing, set_up, tear_down)
 {
@@ -433,18 +453,36 @@ TEST_WITH(quiet, set_up, tear_down)
 
 /* ---- the end ---- */
 
+/* Segments of host 0's rail 0 that are free. */
+static uint32_t free_segments(void)
+{
+    const btl_ib_list_t *list = &engine->rails[0]->pool.kind[0].free;
+    uint32_t count = 0;
+
+    for (const btl_ib_list_t *item = btl_ib_list_first(list); item != NULL;
+         item = btl_ib_list_next(list, item)) {
+        count++;
+    }
+    return count;
+}
+
 /* A peer that is told by so many CLOSEs of the end, which are not acknowledged. Then the rest of it
  * goes. */
 TEST_WITH(closes_are_repeated, set_up, tear_down)
 {
-    const uint64_t began = bench->now;
+    const uint64_t began = bench->now += 700;
     uint32_t closes = 0;
 
     bench->loses = NULL;
+    const uint32_t segments = free_segments();
     btl_ib_conn_destroy(conn, bench->now);
+    assert_int_equal(engine->clock.now, began); /* from when on it is repeated */
     assert_null(bench_conn(bench, 0, 1));
     while (btl_ib_engine_lingering(engine) && bench->now < began + SECOND) {
         closes += bench->wire.count;
+        assert_true(bench->wire.count == 0
+                    || bench->wire.first->size
+                           == sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t));
         bench_clear(&bench->wire);
         bench->now += 100;
         bench_turn(bench, 0);
@@ -452,6 +490,7 @@ TEST_WITH(closes_are_repeated, set_up, tear_down)
     assert_in_range(closes + bench->wire.count, 2, 5);
     assert_in_range(bench->now - began, 1000, 10000);
     bench_clear(&bench->wire);
+    assert_int_equal(free_segments(), segments);
     assert_true(btl_ib_list_empty(&engine->conns));
 }
 
@@ -679,6 +718,8 @@ TEST_WITH(begins_anew, set_up, tear_down)
     conn->coalesce.held = conn->coalesce.held_bytes = 5;
     conn->flow.rounds = 5;
     conn->ecn.retry_at = 5;
+    conn->pacer.at = UINT64_MAX;
+    conn->loss.reo_wnd_mult = 5;
     conn->ack.unreplied = false;
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         conn->tx[i].loss.duplicates = 5;
@@ -697,6 +738,7 @@ TEST_WITH(begins_anew, set_up, tear_down)
     assert_false(conn->gso.watched || conn->gso.alone);
     assert_int_equal(conn->flow.rounds, 0);
     assert_int_equal(conn->ecn.retry_at, 0);
+    assert_int_equal(conn->loss.reo_wnd_mult, 0);
     assert_int_equal(conn->coalesce.held, 0);
     assert_int_equal(conn->coalesce.held_bytes, 0);
     assert_true(conn->ack.unreplied);
@@ -732,7 +774,7 @@ TEST_WITH(begins_anew, set_up, tear_down)
     assert_int_equal(conn->message.next_fragment, 1); /* that one was the first */
 }
 
-/* A datagram of the incarnation that was reset begins no other one. */
+/* A datagram of an incarnation of the peer begins no other one once that is over. */
 TEST_WITH(the_old_one_is_over, set_up, tear_down)
 {
     bench->taping = true;
@@ -744,6 +786,7 @@ TEST_WITH(the_old_one_is_over, set_up, tear_down)
     assert_int_equal(first->data[1] & BTL_IB_FLAG_CONNECT, BTL_IB_FLAG_CONNECT);
     assert_true(bench_settle(bench, SECOND));
     bench_run(bench, 5000);
+    assert_true(conn->identity.bound);
     btl_ib_conn_reset(conn);
     const uint64_t received = engine->count.received_segments;
     bench_throw(bench, 0, first->source, first->data, first->size);
@@ -776,6 +819,38 @@ TEST_WITH(loses_its_peer, set_up, tear_down)
     assert_int_equal(conn->sentmap.in_flight, 1);
     bench_check_accounts(&bench->hosts[0]);
     assert_int_equal(bench->messages[message].delivered, 0);
+}
+
+/* Half a message will never be whole. */
+TEST_WITH(half_a_message, set_up, tear_down)
+{
+    bench_send(bench, 1, 0, 9000, 1);
+    bench_turn(bench, 1);
+    bench_deliver(bench, bench_pop(&bench->wire));
+    bench_turn(bench, 0);
+    bench_clear(&bench->wire);
+    assert_false(btl_ib_list_empty(&conn->input.fragments.fragments));
+    btl_ib_conn_lose_peer(conn);
+    assert_true(btl_ib_list_empty(&conn->input.fragments.fragments));
+    bench_check_accounts(&bench->hosts[0]);
+}
+
+/* Answers to the peer that were not sent yet go to nobody. */
+TEST_WITH(answers_to_nobody, set_up, tear_down)
+{
+    conn->cc.window = 1;
+    bench_op(bench, 1, 0, BTL_IB_OP_GET, 3000);
+    bench_turn(bench, 1);
+    while (bench->wire.count > 0) {
+        bench_deliver(bench, bench_pop(&bench->wire));
+    }
+    bench_turn(bench, 0);
+    bench_clear(&bench->wire);
+    assert_int_equal(conn->sentmap.in_flight, 1);
+    assert_int_equal(conn->replies.streams, 1);
+    btl_ib_conn_lose_peer(conn);
+    assert_int_equal(conn->replies.streams, 0);
+    assert_true(btl_ib_list_empty(&conn->replies.out.link));
 }
 
 /* A connection without traffic gives its memory back. */
@@ -951,6 +1026,8 @@ TEST_WITH(levels, set_up, tear_down)
     engine->config.rto_min++;
     assert_int_equal(btl_ib_conn_levels(conn).rto, timeout + 51);
     assert_int_equal(btl_ib_conn_levels(conn).srtt, 1000);
+    conn->loss.rtt = (btl_ib_rtt_t){0};
+    assert_int_equal(btl_ib_conn_levels(conn).srtt, 0); /* not known */
     assert_int_equal(btl_ib_conn_levels(conn).window, 33);
     assert_int_equal(btl_ib_conn_levels(conn).in_flight, 0);
     assert_int_equal(btl_ib_conn_levels(conn).datagram_max, 1472);

@@ -317,7 +317,8 @@ TEST_WITH(promised_and_in_use, set_up, tear_down)
         info.name++;
         info.answers = promises != 0;
         engine->rails[1]->use.stands_by = true;
-        assert_int_equal(btl_ib_conn_create(engine, 1, &info, NULL, &made), 0);
+        assert_int_equal(btl_ib_conn_create(engine, 1, &info, &info, &made), 0);
+        assert_ptr_equal(btl_ib_conn_user(made), &info);
         assert_int_equal(made->validation.promised, promises);
         assert_false(engine->rails[1]->use.stands_by);
         engine->rails[1]->use.stands_by = true;
@@ -332,13 +333,17 @@ TEST_WITH(begins_with_nothing, set_up, tear_down)
     const btl_ib_peer_info_t info = info_of_another();
     btl_ib_conn_t *made;
 
+    const uint32_t conns = engine->deferred_free.conns;
     assert_int_equal(btl_ib_conn_create(engine, 0, &info, NULL, &made), 0);
+    assert_int_equal(engine->deferred_free.conns, conns + 1);
     assert_true(btl_ib_conn_is_quiet(made));
     assert_false(btl_ib_conn_is_busy(made));
     assert_true(btl_ib_list_empty(&made->ops.waiting) && btl_ib_list_empty(&made->ops.turn));
     assert_true(btl_ib_list_empty(&made->offload.waiting));
     assert_true(btl_ib_list_empty(&made->offload.running));
     assert_true(btl_ib_list_empty(&made->rnr.link) && btl_ib_list_empty(&made->incast.link));
+    btl_ib_conn_destroy(made, bench->now);
+    assert_int_equal(engine->deferred_free.conns, conns);
 }
 
 /* Who was not asked for is passive until it is adopted; then it has a user. */
@@ -573,7 +578,7 @@ TEST_WITH(told_last_of_the_end, set_up, tear_down)
     btl_ib_conn_destroy(conn, bench->now);
 }
 
-/* The paths of a connection go with it. */
+/* The paths of a connection go with it, and with its route. */
 TEST(ends_with_paths)
 {
     bench_t *wide = new_bench();
@@ -586,6 +591,9 @@ TEST(ends_with_paths)
     const size_t bytes = wide->hosts[0].bytes;
     assert_true(btl_ib_paths_add(with));
     assert_true(wide->hosts[0].bytes > bytes);
+    btl_ib_conn_begin_route(with); /* of another route nothing is known */
+    assert_null(with->capped.paths);
+    assert_true(btl_ib_paths_add(with));
     btl_ib_conn_kill(with, BTL_IB_DEATH_ENDED);
     assert_true(wide->hosts[0].bytes < bytes);
     end(wide);
@@ -612,6 +620,12 @@ TEST_WITH(a_life, set_up, tear_down)
 static uint8_t call; /* that the callback makes */
 static uint32_t unaccounted;
 
+static void expect_accounted(void *context, btl_ib_conn_t *dead, btl_ib_death_t reason)
+{
+    assert_null(engine->predicted.conn);
+    btl_ib_conn_destroy(dead, bench->now);
+}
+
 /* Ends or makes something while a predicted message is delivered. */
 static void call_within(bench_t *with, uint32_t message)
 {
@@ -626,7 +640,12 @@ static void call_within(bench_t *with, uint32_t message)
     } else if (call == 1) {
         btl_ib_conn_drain(conn);
     } else if (call == 2) {
+        const btl_ib_engine_ops_t *const before = engine->ops;
+        btl_ib_engine_ops_t expecting = *before;
+        expecting.dead = expect_accounted;
+        engine->ops = &expecting;
         btl_ib_conn_kill(conn, BTL_IB_DEATH_ENDED);
+        engine->ops = before;
     } else {
         btl_ib_conn_destroy(conn, with->now);
     }
@@ -669,7 +688,15 @@ TEST_WITH(dies_once, set_up, tear_down)
 
     keeping.dead = keep_dead;
     engine->ops = &keeping;
+    bench_send(bench, 0, 1, 20000, 1);
+    bench_turn(bench, 0);
+    bench_clear(&bench->wire);
+    conn->loss.blocked_since = 5;
     btl_ib_conn_kill(conn, BTL_IB_DEATH_SILENCE);
+    assert_false(btl_ib_hotel_guest_is_in(&conn->loss.timer.guest)); /* nothing is due any more */
+    assert_false(btl_ib_hotel_guest_is_in(&conn->idle.timer.guest));
+    assert_true(btl_ib_list_empty(&conn->ready));
+    assert_int_equal(conn->loss.blocked_since, 0);
     btl_ib_conn_kill(conn, BTL_IB_DEATH_SILENCE);
     assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_SILENCE], 1);
     assert_int_equal(engine->count.connections_dead, 1);
@@ -719,6 +746,11 @@ TEST_WITH(begins_anew, set_up, tear_down)
     conn->flow.rounds = 5;
     conn->ecn.retry_at = 5;
     conn->pacer.at = UINT64_MAX;
+    conn->ack.no_tag = true;
+    conn->coalesce.at_once_max++;
+    const btl_ib_peer_info_t info = info_of_another();
+    btl_ib_conn_t *fresh;
+    assert_int_equal(btl_ib_conn_create(engine, 0, &info, NULL, &fresh), 0);
     conn->loss.reo_wnd_mult = 5;
     conn->ack.unreplied = false;
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
@@ -739,12 +771,15 @@ TEST_WITH(begins_anew, set_up, tear_down)
     assert_int_equal(conn->flow.rounds, 0);
     assert_int_equal(conn->ecn.retry_at, 0);
     assert_int_equal(conn->loss.reo_wnd_mult, 0);
+    assert_false(conn->ack.no_tag);
+    assert_int_equal(conn->coalesce.at_once_max, fresh->coalesce.at_once_max);
     assert_int_equal(conn->coalesce.held, 0);
     assert_int_equal(conn->coalesce.held_bytes, 0);
     assert_true(conn->ack.unreplied);
     assert_int_equal(conn->pacer.at, 0);
     assert_true(bench->messages[large].done && bench->messages[large].status == -EPIPE);
-    assert_int_equal(conn->identity.epoch, epoch + 1);
+    assert_true(conn->identity.epoch > epoch);
+    assert_int_equal(conn->identity.epoch, fresh->identity.epoch + 1); /* later than any other */
     assert_int_not_equal(conn->identity.id, id);
     assert_ptr_equal(btl_ib_table_by_id(&engine->table, conn->identity.id), conn);
     assert_null(btl_ib_table_by_id(&engine->table, id));
@@ -792,6 +827,10 @@ TEST_WITH(the_old_one_is_over, set_up, tear_down)
     bench_throw(bench, 0, first->source, first->data, first->size);
     assert_false(conn->identity.bound);
     assert_int_equal(engine->count.received_segments, received);
+    bench->loses = NULL;
+    btl_ib_conn_destroy(conn, bench->now);
+    bench_throw(bench, 0, first->source, first->data, first->size);
+    assert_null(bench_conn(bench, 0, 1));
     free(first);
 }
 
@@ -835,6 +874,20 @@ TEST_WITH(half_a_message, set_up, tear_down)
     bench_check_accounts(&bench->hosts[0]);
 }
 
+/* What was refused of an incarnation never comes again. */
+TEST_WITH(what_was_refused, set_up, tear_down)
+{
+    enum { DEAF = 200 };
+
+    bench->hosts[0].deaf[DEAF] = true;
+    bench_send(bench, 1, 0, 1000, DEAF);
+    bench_flow(bench);
+    assert_int_equal(bench_peer(bench, 0, 1).refused, 1);
+    btl_ib_conn_lose_peer(conn);
+    assert_int_equal(bench_peer(bench, 0, 1).refused, 0);
+    assert_true(btl_ib_list_empty(&conn->rnr.link));
+}
+
 /* Answers to the peer that were not sent yet go to nobody. */
 TEST_WITH(answers_to_nobody, set_up, tear_down)
 {
@@ -873,6 +926,7 @@ TEST_WITH(idle, set_up, tear_down)
     assert_true(bench_peer(bench, 0, 1).shrunk);
     assert_false(bench_peer(bench, 0, 1).answers);
     assert_true(bench->hosts[0].bytes < bytes);
+    assert_null(conn->ops.slots);
     assert_int_equal(engine->rails[0]->credit[0].busy, 0); /* others get its share */
     still_works(bench);
 }

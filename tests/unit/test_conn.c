@@ -685,6 +685,7 @@ TEST_WITH(dies_once, set_up, tear_down)
 {
     const btl_ib_engine_ops_t *const before = engine->ops;
     btl_ib_engine_ops_t keeping = *before;
+    btl_ib_list_t shares;
 
     keeping.dead = keep_dead;
     engine->ops = &keeping;
@@ -692,7 +693,11 @@ TEST_WITH(dies_once, set_up, tear_down)
     bench_turn(bench, 0);
     bench_clear(&bench->wire);
     conn->loss.blocked_since = 5;
+    btl_ib_list_init(&shares); /* of those to whom many send */
+    btl_ib_list_push_tail(&shares, &conn->incast.link);
+    conn->incast.held = true;
     btl_ib_conn_kill(conn, BTL_IB_DEATH_SILENCE);
+    assert_true(btl_ib_list_empty(&shares));
     assert_false(btl_ib_hotel_guest_is_in(&conn->loss.timer.guest)); /* nothing is due any more */
     assert_false(btl_ib_hotel_guest_is_in(&conn->idle.timer.guest));
     assert_true(btl_ib_list_empty(&conn->ready));

@@ -323,7 +323,7 @@ static void replace_shared(btl_ib_rc_t *rc)
 
 /* Posts again what the device had no room for in shared queues: without a posted buffer nothing
  * would come. A device that takes none for long has failed: senders would meet RNR for ever. */
-static void post_unposted(btl_ib_rc_t *rc, uint64_t now)
+__attribute__((noinline)) static void post_unposted(btl_ib_rc_t *rc, uint64_t now)
 {
     rc->rxqs.unposted = false;
     replace_shared(rc);

@@ -273,6 +273,18 @@ void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps)
     }
 }
 
+/* Posts idle buffers of a queue pair that has few posted, or none. Returns 0 or an errno. */
+__attribute__((noinline)) static int qp_post_few(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
+{
+    const bool found_empty = qp->rx.posted == 0 && !qp->empty;
+    const int error = qp_post(qp);
+
+    if (found_empty) {
+        qp_note_empty(qps, qp, error);
+    }
+    return error;
+}
+
 int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps, bool polling)
 {
     qps->unposted = false;
@@ -280,11 +292,7 @@ int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps, bool polling)
         btl_ib_ud_qp_t *qp = &qps->qp[i];
         const uint32_t few = polling ? qp->urgent : qp->watermark;
         if (qp->rx.posted <= few && qp->rx.idle_count > 0 && !qp->flushed) {
-            const bool found_empty = qp->rx.posted == 0 && !qp->empty;
-            const int error = qp_post(qp);
-            if (found_empty) {
-                qp_note_empty(qps, qp, error);
-            }
+            const int error = qp_post_few(qps, qp);
             if (error != 0 && error != ENOMEM) {
                 return error;
             }

@@ -488,26 +488,33 @@ void btl_ib_ompi_failures_added(uint64_t name)
 
 #endif
 
+/* Returns where Open MPI keeps the value of its own parameter, which is of a type that the caller
+ * knows; NULL: there is no such parameter. */
+static const void *value_of(const char *project, const char *framework, const char *name)
+{
+    const int index = mca_base_var_find(project, framework, NULL, name);
+    const void *value = NULL;
+
+    return index >= 0 && mca_base_var_get_value(index, &value, NULL, NULL) == OPAL_SUCCESS ? value
+                                                                                           : NULL;
+}
+
 /* ---- processors that are shared ---- */
 
 bool btl_ib_ompi_yields_when_idle(void)
 {
-    const int index = mca_base_var_find("ompi", "mpi", NULL, "yield_when_idle");
-    const bool *yields = NULL;
+    const bool *yields = value_of("ompi", "mpi", "yield_when_idle");
 
-    return index >= 0 && mca_base_var_get_value(index, &yields, NULL, NULL) == OPAL_SUCCESS
-           && yields != NULL && *yields;
+    return yields != NULL && *yields;
 }
 
 /* ---- an abort ---- */
 
 bool btl_ib_ompi_abort_waits(void)
 {
-    const int index = mca_base_var_find("opal", "opal", NULL, "abort_delay");
-    const int *seconds = NULL;
+    const int *seconds = value_of("opal", "opal", "abort_delay");
 
-    return index >= 0 && mca_base_var_get_value(index, &seconds, NULL, NULL) == OPAL_SUCCESS
-           && seconds != NULL && *seconds != 0;
+    return seconds != NULL && *seconds != 0;
 }
 
 #if OPAL_MAJOR_VERSION >= 5

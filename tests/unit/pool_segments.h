@@ -3,22 +3,30 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Segments of a pool: how many are in use, and what happens when there are none. Included by one
+/* Segments of a pool: how many are free or in use, and what happens when there are none. Included by one
  * source of a test, after btl_ib_state.h. */
 
 #ifndef POOL_SEGMENTS_H
 #define POOL_SEGMENTS_H
+
+static inline uint32_t free_segments(const btl_ib_pool_t *pool, int kind)
+{
+    const btl_ib_list_t *list = &pool->kind[kind].free;
+    uint32_t count = 0;
+
+    for (const btl_ib_list_t *item = btl_ib_list_first(list); item != NULL;
+         item = btl_ib_list_next(list, item)) {
+        count++;
+    }
+    return count;
+}
 
 static inline uint32_t segments_in_use(const btl_ib_pool_t *pool)
 {
     uint32_t count = 0;
 
     for (int kind = 0; kind < BTL_IB_SEGMENT_KINDS; kind++) {
-        count += pool->kind[kind].made;
-        for (const btl_ib_list_t *item = btl_ib_list_first(&pool->kind[kind].free); item != NULL;
-             item = btl_ib_list_next(&pool->kind[kind].free, item)) {
-            count--;
-        }
+        count += pool->kind[kind].made - free_segments(pool, kind);
     }
     return count;
 }

@@ -15,6 +15,7 @@
 #include "btl_ib_protection.h"
 #include "btl_ib_state.h"
 #include "hostile.h"
+#include "pool_segments.h"
 #include "unit.h"
 
 static bench_t *bench;
@@ -458,19 +459,6 @@ TEST_WITH(quiet, set_up, tear_down)
 
 /* ---- the end ---- */
 
-/* Segments of host 0's rail 0 that are free. */
-static uint32_t free_segments(void)
-{
-    const btl_ib_list_t *list = &engine->rails[0]->pool.kind[0].free;
-    uint32_t count = 0;
-
-    for (const btl_ib_list_t *item = btl_ib_list_first(list); item != NULL;
-         item = btl_ib_list_next(list, item)) {
-        count++;
-    }
-    return count;
-}
-
 /* A peer that is told by so many CLOSEs of the end, which are not acknowledged. Then the rest of it
  * goes. */
 TEST_WITH(closes_are_repeated, set_up, tear_down)
@@ -479,7 +467,7 @@ TEST_WITH(closes_are_repeated, set_up, tear_down)
     uint32_t closes = 0;
 
     bench->loses = NULL;
-    const uint32_t segments = free_segments();
+    const uint32_t segments = free_segments(&engine->rails[0]->pool, 0);
     btl_ib_conn_destroy(conn, bench->now);
     assert_int_equal(engine->clock.now, began); /* from when on it is repeated */
     assert_null(bench_conn(bench, 0, 1));
@@ -495,7 +483,7 @@ TEST_WITH(closes_are_repeated, set_up, tear_down)
     assert_in_range(closes + bench->wire.count, 2, 5);
     assert_in_range(bench->now - began, 1000, 10000);
     bench_clear(&bench->wire);
-    assert_int_equal(free_segments(), segments);
+    assert_int_equal(free_segments(&engine->rails[0]->pool, 0), segments);
     assert_true(btl_ib_list_empty(&engine->conns));
 }
 

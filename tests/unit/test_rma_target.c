@@ -11,6 +11,7 @@
 #include "btl_ib_rma_target.h"
 #include "btl_ib_state.h"
 #include "hostile.h"
+#include "pool_segments.h"
 #include "unit.h"
 
 enum { CHANNEL = 2, ID = 77, BYTES = 100 };
@@ -95,25 +96,12 @@ static bool is_told(const btl_ib_view_t *view)
     return told;
 }
 
-/* Segments of free ones, of all pools: none is lost. */
-static uint32_t free_segments(void)
-{
-    const btl_ib_list_t *list = &engine->rails[0]->pool.kind[0].free;
-    uint32_t count = 0;
-
-    for (const btl_ib_list_t *item = btl_ib_list_first(list); item != NULL;
-         item = btl_ib_list_next(list, item)) {
-        count++;
-    }
-    return count;
-}
-
 /* A rejection is told once for each batch of datagrams, until the transport takes it.
  * protocol: R72 */
 TEST_WITH(rejected_puts, set_up, tear_down)
 {
     btl_ib_view_t put = request(ID, 0, BYTES), other = request(ID + 1, 0, BYTES);
-    const uint32_t segments = free_segments();
+    const uint32_t segments = free_segments(&engine->rails[0]->pool, 0);
 
     rejections = unplaced = 0;
     put.op.key.secret++;
@@ -128,7 +116,7 @@ TEST_WITH(rejected_puts, set_up, tear_down)
     assert_true(is_told(&other));
     engine->turn.batch++;
     assert_true(is_told(&other));
-    assert_int_equal(free_segments(), segments);
+    assert_int_equal(free_segments(&engine->rails[0]->pool, 0), segments);
     assert_int_equal(memory[0], 0);
     assert_int_equal(engine->count.placed_puts, 0);
 }

@@ -189,6 +189,27 @@ static inline void btl_ib_end_call(btl_ib_engine_t *engine)
     }
 }
 
+/* Makes turns, after one at `now` that had so many `events`, until all is read that came while this
+ * process made no call. Tells the progress thread what operations kept waiting meanwhile. Returns
+ * the number of events of all turns. */
+static inline int btl_ib_catch_up(uint64_t now, int events)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    btl_ib_engine_t *engine = component->engine;
+    const uint64_t away = btl_ib_engine_away(engine);
+    const uint64_t before = btl_ib_engine_datagrams(engine) - (uint64_t) events;
+    const bool rma = btl_ib_engine_has_rma(engine);
+
+    do {
+        events += btl_ib_engine_progress(engine, btl_ib_now(), component->params.poll_burst);
+    } while (btl_ib_engine_behind(engine));
+    if (rma) {
+        btl_ib_progress_thread_paused(&component->progress_thread, now, away,
+                                      btl_ib_engine_datagrams(engine) - before);
+    }
+    return events;
+}
+
 /* Runs a turn of the engine; after a pause of this process as many as it takes to read all that
  * came meanwhile. Returns the number of events, as btl_ib_engine_progress(). */
 static inline int btl_ib_run_engine(uint64_t now)
@@ -197,8 +218,8 @@ static inline int btl_ib_run_engine(uint64_t now)
     const int burst = mca_btl_ib_component.params.poll_burst;
     int events = btl_ib_engine_progress(engine, now, burst);
 
-    while (OPAL_UNLIKELY(btl_ib_engine_behind(engine))) {
-        events += btl_ib_engine_progress(engine, btl_ib_now(), burst);
+    if (OPAL_UNLIKELY(btl_ib_engine_behind(engine))) {
+        events = btl_ib_catch_up(now, events);
     }
     btl_ib_end_call(engine);
     return events;

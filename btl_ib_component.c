@@ -879,7 +879,13 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
         if (component->mpi_threads) {
             yield_processor(component); /* the thread with the lock may wait for this processor */
         }
-        return 0;
+        if (component->mpi_threads || component->progress_thread.config.deliver != NULL
+            || !btl_ib_biased_lock_is_borrowed(&component->lock)) {
+            return 0;
+        }
+        /* The progress thread has it, and gives it back after its present turn. An application that
+         * calls seldom would lose a call. */
+        btl_ib_lock();
     }
     if (OPAL_LIKELY(component->engine != NULL)) {
         events = btl_ib_poll_engine(now);

@@ -355,6 +355,12 @@ void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail,
  */
 int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
 
+/* Returns for how long the caller made no call before the last turn of either kind, us. */
+uint64_t btl_ib_engine_away(const btl_ib_engine_t *engine);
+
+/* Returns how many datagrams were sent and received until now. */
+uint64_t btl_ib_engine_datagrams(const btl_ib_engine_t *engine);
+
 /*
  * True if the last turn, of either kind, followed a pause of the caller (more than BTL_IB_PAUSE_MIN
  * us without a call), and there is more to be done than one turn does. Then another one should
@@ -403,6 +409,13 @@ uint64_t btl_ib_engine_async_due(const btl_ib_engine_t *engine);
 /* True if anything is in progress that turns have to carry on, besides connections becoming idle:
  * data not acknowledged, answers or acknowledgements due, messages that wait. */
 bool btl_ib_engine_busy(const btl_ib_engine_t *engine);
+
+/* True if puts, gets or atomics are under way, or memory is registered for those of peers. */
+bool btl_ib_engine_has_rma(const btl_ib_engine_t *engine);
+
+/* True if what peers send would carry something on: that, or the sending of segments that are not
+ * acknowledged. */
+bool btl_ib_engine_awaits(const btl_ib_engine_t *engine);
 
 /* True if first contacts are answered in progress by the thread, on every rail. */
 bool btl_ib_engine_answers(const btl_ib_engine_t *engine);

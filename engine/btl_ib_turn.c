@@ -239,6 +239,16 @@ __attribute__((noinline)) static void catch_up(btl_ib_engine_t *engine, int rece
     }
 }
 
+uint64_t btl_ib_engine_away(const btl_ib_engine_t *engine)
+{
+    return engine->clock.away;
+}
+
+uint64_t btl_ib_engine_datagrams(const btl_ib_engine_t *engine)
+{
+    return engine->count.sent_datagrams + engine->count.received_datagrams;
+}
+
 bool btl_ib_engine_behind(const btl_ib_engine_t *engine)
 {
     return btl_ib_is_behind(engine);
@@ -511,6 +521,16 @@ bool btl_ib_engine_busy(const btl_ib_engine_t *engine)
     return btl_ib_hotel_guests(&engine->hotel) != engine->sched.active
            || btl_ib_ack_tx_first(engine) != NULL || !btl_ib_list_empty(&engine->ready)
            || btl_ib_has_unaccounted(engine);
+}
+
+bool btl_ib_engine_has_rma(const btl_ib_engine_t *engine)
+{
+    return engine->op_ids.running > 0 || btl_ib_engine_serves(engine);
+}
+
+bool btl_ib_engine_awaits(const btl_ib_engine_t *engine)
+{
+    return engine->budget.unacked > 0 || btl_ib_engine_has_rma(engine);
 }
 
 uint64_t btl_ib_engine_async_due(const btl_ib_engine_t *engine)

@@ -60,6 +60,7 @@ bool btl_ib_biased_lock_init(btl_ib_biased_lock_t *lock, bool biased)
     lock->shared = false;
     lock->biased = biased && query_barrier();
     atomic_store(&lock->waiting, 0);
+    atomic_store(&lock->borrowed, false);
     atomic_store(&lock->owner_inside, false);
     atomic_store(&lock->revoked, !lock->biased);
     return lock->biased;
@@ -126,7 +127,9 @@ bool btl_ib_biased_lock_borrow(btl_ib_biased_lock_t *lock)
     if (pthread_mutex_trylock(&lock->mutex) != 0) {
         return false;
     }
+    atomic_store_explicit(&lock->borrowed, true, memory_order_relaxed);
     if (lock->biased && revoke_bias(lock)) {
+        atomic_store_explicit(&lock->borrowed, false, memory_order_relaxed);
         lock_give_back(lock); /* leaves by_mutex alone: the owner has the lock */
         return false;
     }
@@ -147,5 +150,6 @@ bool btl_ib_biased_lock_begin_shift(btl_ib_biased_lock_t *lock)
 void btl_ib_biased_lock_release_mutex(btl_ib_biased_lock_t *lock)
 {
     lock->by_mutex = false;
+    atomic_store_explicit(&lock->borrowed, false, memory_order_relaxed);
     lock_give_back(lock);
 }

@@ -48,13 +48,14 @@
 typedef struct btl_ib_biased_lock {
     atomic_bool owner_inside; /* the owner has it without the mutex, or is about to find out */
     atomic_bool revoked;      /* even the owner needs the mutex */
-    bool by_mutex;       /* the holder of the lock has the mutex; written by the holder alone */
-    bool biased;         /* release() gives the bias back; guarded by the mutex */
-    bool in_shift;       /* the bias stays revoked meanwhile; guarded by the mutex */
-    bool shared;         /* several threads communicate; written by the holder of the lock */
-    pthread_t helper;    /* the thread whose shift it is; guarded by the mutex */
-    pthread_t owner;     /* does not change */
-    atomic_uint waiting; /* number of threads that sleep until they get the mutex */
+    bool by_mutex;        /* the holder of the lock has the mutex; written by the holder alone */
+    bool biased;          /* release() gives the bias back; guarded by the mutex */
+    bool in_shift;        /* the bias stays revoked meanwhile; guarded by the mutex */
+    bool shared;          /* several threads communicate; written by the holder of the lock */
+    pthread_t helper;     /* the thread whose shift it is; guarded by the mutex */
+    pthread_t owner;      /* does not change */
+    atomic_uint waiting;  /* number of threads that sleep until they get the mutex */
+    atomic_bool borrowed; /* a thread borrows the lock, or is about to find out whether it can */
     pthread_mutex_t mutex;
 } btl_ib_biased_lock_t;
 
@@ -134,6 +135,12 @@ void btl_ib_biased_lock_register_process(void);
 /* Acquires the lock if no thread has it, for a thread that comes seldom: the owner keeps its bias.
  * Returns whether the caller has the lock now. */
 bool btl_ib_biased_lock_borrow(btl_ib_biased_lock_t *lock);
+
+/* True if a thread borrows the lock, which gives it back soon. A hint, for others. */
+static inline bool btl_ib_biased_lock_is_borrowed(const btl_ib_biased_lock_t *lock)
+{
+    return atomic_load_explicit(&lock->borrowed, memory_order_relaxed);
+}
 
 /* True once several threads have acquired the lock, not only borrowed it. Called by its holder. */
 static inline bool btl_ib_biased_lock_shared(const btl_ib_biased_lock_t *lock)

@@ -26,9 +26,28 @@
 /* us between two runs of the engine, at least: short, so that a lost segment does not wait long;
  * long enough to leave the processor to the application. */
 #define RUN_PAUSE 1000
+/* us after an arrival for which devices may wake the thread though nothing is due here: pauses in a
+ * stream are shorter. A device that woke it later would do so when a message comes that the
+ * application waits for at that moment, and take its processor: 30 us. */
+#define LISTEN_AFTER 300
 /* us with nothing due until the thread sleeps until it is woken: longer than most pauses between
  * two messages. */
 #define IDLE_BEFORE_SLEEP 1000000
+/* us without progress after which an application that calls seldom is away, at least: longer than
+ * most calls of MPI take; and the part of progress_thread_ms that this is else */
+#define SELDOM_AWAY 300
+#define SELDOM_PART 32
+/* datagrams that a pause kept waiting, at least, in an application that calls seldom: a burst */
+#define SELDOM_BULK 44
+/* pauses in a row without bulk after which an application does not count as such a one any more */
+#define SELDOM_PAUSES 8
+/* us for which it cannot become one again, at first and at most */
+#define SELDOM_NOT_FIRST 20000
+#define SELDOM_NOT_MOST  1000000
+/* It waits for a processor if it gets less than a quarter of one in a pause. */
+#define SELDOM_SHARE 4
+/* us for which the engine is run at a time, at most, however much comes */
+#define RUN_MOST 10000
 /* us after serving a peer in which the engine is run every RUN_PAUSE, if no device reports
  * arrivals. */
 #define SERVED_LATELY 20000
@@ -69,9 +88,16 @@ typedef struct watch {
     uint64_t share_cpu;    /* us: and its thread's processor time at that moment */
     uint64_t attended_at;  /* us: when progress was last called, or the engine run in its place, */
     uint64_t attended_cpu; /* us: and its thread's processor time at that moment */
-    uint64_t aside;        /* us: for how long the thread last stepped aside; 0: it did not */
-    uint64_t woken_until;  /* us: when the wake-ups so far may have ended, one each wakeup_gap */
-    uint32_t fds;          /* number of devices that may end the next sleep */
+    struct {               /* an application that calls seldom */
+        bool ran;          /* the thread took over since its last call, */
+        bool moved_bulk;   /* and moved bulk */
+        uint64_t not_for;  /* us: it cannot become one again for so long once it is none any more */
+        uint64_t
+            present; /* us: how long to leave it alone while it calls progress; 0: it did not */
+    } seldom;
+    uint64_t aside;       /* us: for how long the thread last stepped aside; 0: it did not */
+    uint64_t woken_until; /* us: when the wake-ups so far may have ended, one each wakeup_gap */
+    uint32_t fds;         /* number of devices that may end the next sleep */
     int fd[BTL_IB_RAILS_MAX];
 } watch_t;
 
@@ -168,6 +194,107 @@ static uint64_t note_queued(const btl_ib_progress_thread_t *self, watch_t *watch
     return pause < QUEUED_PAUSE ? pause : QUEUED_PAUSE;
 }
 
+/* ---- an application that calls seldom ---- */
+
+/*
+ * A program that computes between calls of MPI_Test, for less than progress_thread_ms each time,
+ * keeps long messages waiting: a call reads what lies in the socket, and sends one window. Once
+ * such a call finds that operations had bulk waiting (btl_ib_progress_thread_paused()), the thread
+ * takes over sooner in the next pauses. This costs the application several switches of context in
+ * each pause. So it ends after SELDOM_PAUSES pauses in which the thread moved no bulk, or when the
+ * application waits for a processor.
+ */
+
+static bool calls_seldom(const btl_ib_progress_thread_t *self)
+{
+    return atomic_load_explicit(&self->seldom.pauses, memory_order_relaxed) > 0;
+}
+
+/* Returns after how long without progress an application that calls seldom is away, us. */
+static uint64_t seldom_away(const btl_ib_progress_thread_t *self)
+{
+    const uint64_t part = self->config.period / SELDOM_PART;
+
+    return part > SELDOM_AWAY ? part : SELDOM_AWAY;
+}
+
+/* Returns after how long without progress the application is away, us. */
+static uint64_t away_after(const btl_ib_progress_thread_t *self)
+{
+    return calls_seldom(self) ? seldom_away(self) : self->config.period;
+}
+
+static void set_seldom(btl_ib_progress_thread_t *self, unsigned pauses)
+{
+    atomic_store_explicit(&self->seldom.pauses, pauses, memory_order_relaxed);
+}
+
+/* Ends that the application counts as one that calls seldom: for longer each time. */
+static void end_seldom(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
+{
+    const uint64_t twice = 2 * watch->seldom.not_for;
+
+    set_seldom(self, 0);
+    atomic_store_explicit(&self->seldom.not_before, now + watch->seldom.not_for,
+                          memory_order_relaxed);
+    watch->seldom.not_for = twice < SELDOM_NOT_MOST ? twice : SELDOM_NOT_MOST;
+}
+
+/* Notes, as the application called progress, whether the thread moved bulk in the pause before. */
+static void note_pause_over(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
+{
+    const unsigned pauses = atomic_load_explicit(&self->seldom.pauses, memory_order_relaxed);
+
+    if (watch->seldom.moved_bulk) {
+        watch->seldom.not_for = SELDOM_NOT_FIRST;
+        set_seldom(self, SELDOM_PAUSES);
+    } else if (watch->seldom.ran && pauses > 1) {
+        set_seldom(self, pauses - 1);
+    } else if (watch->seldom.ran) {
+        end_seldom(self, watch, now);
+    }
+    watch->seldom.ran = false;
+    watch->seldom.moved_bulk = false;
+}
+
+/* Notes that the application called progress `since` us ago. Returns for how long to leave it
+ * alone, us: longer each time in a row, as it may wait in MPI. */
+static uint64_t note_present(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t since)
+{
+    const uint64_t pause =
+        watch->seldom.present == 0 ? seldom_away(self) - since : watch->seldom.present;
+
+    watch->seldom.present = 2 * pause < self->config.period ? 2 * pause : self->config.period;
+    return pause;
+}
+
+/* Returns for how long to leave an application alone that calls seldom, us; 0: it is away. */
+static uint64_t note_seldom(btl_ib_progress_thread_t *self, watch_t *watch, bool called)
+{
+    const uint64_t now = btl_ib_now();
+    const uint64_t cpu = app_cpu(self);
+    const uint64_t since =
+        watch->by_caller ? 0 : now - btl_ib_poll_throttle_polled_at(self->config.throttle);
+    const uint64_t elapsed = now - watch->attended_at;
+
+    called = called || watch->by_caller; /* which is about to call progress, most likely */
+    if (called) {
+        note_pause_over(self, watch, now);
+    } else if (elapsed < seldom_away(self)) {
+        return 0; /* too short a time to tell whether it computes; the thread has just run */
+    } else if (self->app.has_clock && (cpu - watch->attended_cpu) * SELDOM_SHARE < elapsed
+               && is_runnable(self)) {
+        end_seldom(self, watch, now);
+        return self->config.period;
+    }
+    note_attended(watch, now, cpu);
+    if (called && since < seldom_away(self)) {
+        return note_present(self, watch, since);
+    }
+    watch->seldom.present = 0;
+    return 0;
+}
+
 /* Returns the time from now until `at`, but at least RUN_PAUSE. */
 static uint64_t pause_until(uint64_t now, uint64_t at)
 {
@@ -185,7 +312,8 @@ static uint64_t grow_idle(btl_ib_progress_thread_t *self, watch_t *watch, uint64
     if (watch->idle_since == 0) {
         watch->idle_since = now;
     }
-    if (self->answers || now - watch->idle_since < IDLE_BEFORE_SLEEP) {
+    watch->seldom.ran = calls_seldom(self); /* and was not needed */
+    if (self->answers || (now - watch->idle_since < IDLE_BEFORE_SLEEP && !calls_seldom(self))) {
         return self->config.period;
     }
     self->asleep = true;
@@ -194,28 +322,37 @@ static uint64_t grow_idle(btl_ib_progress_thread_t *self, watch_t *watch, uint64
 }
 
 /*
- * Prepares to sleep until peers send more, after the engine received `came` datagrams. Returns how
- * long to sleep, us:
+ * Prepares to sleep until peers send more, after the engine received `came` datagrams, `last` of
+ * them in its last turn. Returns how long to sleep, us:
  *
  *      more may wait in a transport   RUN_PAUSE
+ *      nothing is waited for here     a period: what comes can wait that long
  *      devices can wake the thread    until one does, or the engine has something due
  *      devices cannot                 RUN_PAUSE while peers were served lately, else a period
  */
 static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now,
-                               int came)
+                               int came, int last)
 {
     const uint64_t due = btl_ib_engine_async_due(self->engine);
+    const bool awaits = btl_ib_engine_awaits(self->engine);
 
     if (came > 0) {
         watch->served_at = now;
     }
-    if (came >= self->config.burst) {
+    if (last >= self->config.burst) {
         return RUN_PAUSE; /* a transport may hold more, of which no device will tell */
+    }
+    if (!awaits && now - watch->served_at >= LISTEN_AFTER) {
+        self->asleep = calls_seldom(self); /* to be woken before the next pause begins */
+        return pause_until_due(self, now, due);
     }
     /* A device that woke the thread though nothing came would do so for ever: do not wait for
      * it. */
     if (came > 0 || !watch->by_device) {
         watch->fds = btl_ib_engine_wait_fds(self->engine, watch->fd);
+    }
+    if (watch->fds > 0 && !awaits) {
+        return LISTEN_AFTER;
     }
     if (watch->fds > 0) {
         self->listening = true;
@@ -225,22 +362,32 @@ static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, u
     return now - watch->served_at < SERVED_LATELY ? RUN_PAUSE : pause_until_due(self, now, due);
 }
 
-/* Runs the engine once. Returns how long to sleep. */
-static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
+/* Runs the engine until nothing arrives any more, or the application waits for the lock. Returns
+ * how long to sleep. */
+static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t began)
 {
-    int came;
+    const uint64_t before = btl_ib_engine_datagrams(self->engine);
+    uint64_t now = began;
+    int came = 0;
+    int last;
 
     self->in_engine = true;
-    came = btl_ib_engine_async_progress(self->engine, now, self->config.burst);
-    while (btl_ib_engine_behind(self->engine)) {
-        came += btl_ib_engine_async_progress(self->engine, btl_ib_now(), self->config.burst);
-    }
+    do {
+        last = btl_ib_engine_async_progress(self->engine, now, self->config.burst);
+        came += last;
+        now = btl_ib_now();
+    } while ((last > 0 || btl_ib_engine_behind(self->engine)) && now - began < RUN_MOST
+             && !btl_ib_biased_lock_wanted(self->config.lock) && !atomic_load(&self->leave));
     self->in_engine = false;
+    watch->seldom.ran = calls_seldom(self);
+    watch->seldom.moved_bulk =
+        watch->seldom.moved_bulk || btl_ib_engine_datagrams(self->engine) - before >= SELDOM_BULK;
+    note_attended(watch, now, app_cpu(self));
     if (came > 0) { /* an application that seldom calls progress must poll in its next call */
         btl_ib_poll_throttle_reset(self->config.throttle);
     }
     if (btl_ib_engine_serves(self->engine) || self->answers) {
-        return wait_for_peers(self, watch, now, came);
+        return wait_for_peers(self, watch, now, came, last);
     }
     return pause_until_due(self, now, btl_ib_engine_async_due(self->engine));
 }
@@ -249,7 +396,9 @@ static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint6
 static uint64_t check_engine(btl_ib_progress_thread_t *self, watch_t *watch)
 {
     const bool called = note_calls(self, watch);
-    const uint64_t queued = note_queued(self, watch, called);
+    const bool seldom = calls_seldom(self);
+    const uint64_t queued =
+        seldom ? note_seldom(self, watch, called) : note_queued(self, watch, called);
     uint64_t now;
     uint64_t sleep;
 
@@ -259,17 +408,17 @@ static uint64_t check_engine(btl_ib_progress_thread_t *self, watch_t *watch)
     }
     /* If the lock is taken, its holder makes progress. */
     if (!btl_ib_biased_lock_borrow(self->config.lock)) {
-        return self->config.period;
+        return away_after(self);
     }
     now = btl_ib_now();
     self->asleep = false;
     self->listening = false;
     if (is_needed(self->engine)) {
         watch->idle_since = 0;
-        sleep = called
+        sleep = called && !seldom
                     ? pause_until(now, btl_ib_engine_turned_at(self->engine) + self->config.period)
                     : run_engine(self, watch, now);
-    } else if (self->answers && !called) {
+    } else if (self->answers && (seldom || !called)) {
         sleep = run_engine(self, watch, now);
     } else {
         sleep = grow_idle(self, watch, now);
@@ -435,11 +584,12 @@ static void thread_sleep(const btl_ib_progress_thread_t *self, watch_t *watch, u
 static void *thread_run(void *arg)
 {
     btl_ib_progress_thread_t *self = arg;
-    watch_t watch = {0};
+    watch_t watch = {.seldom.not_for = SELDOM_NOT_FIRST};
     uint64_t sleep = UNTIL_WOKEN;
 
     prctl(PR_SET_NAME, "btl_ib progress");
     btl_ib_biased_lock_register_process();
+    note_attended(&watch, btl_ib_now(), app_cpu(self));
     if (self->config.deliver != NULL) {
         prctl(PR_SET_TIMERSLACK, TIMER_SLACK);
     }
@@ -453,7 +603,7 @@ static void *thread_run(void *arg)
             /* Just started, or woken by the application, which is not away: give it time. */
             (void) note_calls(self, &watch);
             watch.fds = 0;
-            sleep = self->config.period;
+            sleep = away_after(self);
         } else {
             sleep = check_engine(self, &watch);
         }
@@ -648,6 +798,35 @@ void btl_ib_progress_thread_procs_added(btl_ib_progress_thread_t *self)
         self->procs_added = true;
         self->calls_before = btl_ib_poll_throttle_calls(self->config.throttle);
     }
+}
+
+/* Notes that bulk waited for the application. Returns whether it had a processor most of the time
+ * since bulk waited before: ranks that share one are away while others run, and a thread would make
+ * all of them slower. */
+static bool note_computing(btl_ib_progress_thread_t *self, uint64_t now)
+{
+    const uint64_t cpu = app_cpu(self);
+    const uint64_t used = cpu - self->waited.cpu;
+    const uint64_t elapsed = now - self->waited.at;
+
+    self->waited.at = now;
+    self->waited.cpu = cpu;
+    return used >= elapsed - elapsed / SELDOM_SHARE;
+}
+
+void btl_ib_progress_thread_paused(btl_ib_progress_thread_t *self, uint64_t now, uint64_t us,
+                                   uint64_t moved)
+{
+    if (us < seldom_away(self) || moved < SELDOM_BULK || !self->started
+        || self->config.deliver != NULL || calls_seldom(self)
+        || now < atomic_load_explicit(&self->seldom.not_before, memory_order_relaxed)
+        || !note_computing(self, now)) {
+        return;
+    }
+    set_seldom(self, SELDOM_PAUSES);
+    self->asleep = false;
+    self->listening = false;
+    write_wake_fd(self);
 }
 
 void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self)

@@ -33,6 +33,14 @@
  * btl_ib_progress_thread_ms of processor time since its last call of progress, or the last run of
  * the engine in its place.
  *
+ * An application that calls progress now and then while long messages are under way (MPI_Test
+ * between pieces of work) is away sooner: after 300 us, once such a call found that bulk had waited
+ * for it, and as long as the thread moves bulk in its pauses.
+ *
+ * Devices wake the thread only while something is waited for here, or just came. Otherwise the
+ * message that the application is about to wait for would wake the thread, too, which would take
+ * the processor from the application at the very moment when it calls MPI.
+ *
  * With btl_ib_progress deliver the thread makes whole turns, with all calls into the PML, in place
  * of an application that is away: one that has not called progress for 20 us. Then devices wake the
  * thread, at most as often in a second as is configured. If it is woken while the application
@@ -100,6 +108,14 @@ typedef struct btl_ib_progress_thread {
         bool has_clock;
         int stat_fd; /* /proc/self/task/ID/stat, for its state; -1: none */
     } app;
+    struct { /* whether the application calls seldom; the thread reads and writes it without lock */
+        atomic_uint pauses; /* without bulk, until it does not any more; 0: it does not */
+        atomic_uint_least64_t not_before; /* us: it cannot begin to before */
+    } seldom;
+    struct {          /* when bulk last waited for the application */
+        uint64_t at;  /* us, */
+        uint64_t cpu; /* us: and its thread's processor time at that moment */
+    } waited;
     atomic_bool leave; /* it is to end */
     pthread_t thread;
     uint32_t failures; /* how often the system refused it */
@@ -125,6 +141,12 @@ bool btl_ib_progress_thread_attach(btl_ib_progress_thread_t *self, btl_ib_engine
  * called again.
  */
 void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self);
+
+/* Notes that the application called progress at `now` after a pause of `us`, in which puts, gets or
+ * atomics were under way, and that `moved` datagrams were received and sent then. Called with the
+ * lock held. */
+void btl_ib_progress_thread_paused(btl_ib_progress_thread_t *self, uint64_t now, uint64_t us,
+                                   uint64_t moved);
 
 /*
  * Notes that the application adds processes: from the next progress call on the PML is ready for

@@ -266,6 +266,7 @@ unit_tests += \
     tests/unit/test_params \
     tests/unit/test_peer_report \
     tests/unit/test_poll_yield \
+    tests/unit/test_progress_thread \
     tests/unit/test_turned_down_devices \
     tests/unit/test_stats_file \
     tests/unit/test_wanted_buffers \
@@ -511,6 +512,10 @@ tests_unit_test_poll_yield_SOURCES = tests/unit/test_poll_yield.c
 tests_unit_test_poll_yield_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_poll_yield_CFLAGS = $(opal_test_cflags)
 tests_unit_test_poll_yield_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
+tests_unit_test_progress_thread_SOURCES = tests/unit/test_progress_thread.c
+tests_unit_test_progress_thread_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
+tests_unit_test_progress_thread_CFLAGS = $(opal_test_cflags)
+tests_unit_test_progress_thread_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
 tests_unit_test_ended_calls_SOURCES = tests/unit/test_ended_calls.c
 tests_unit_test_ended_calls_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_ended_calls_CFLAGS = $(opal_test_cflags)
@@ -750,6 +755,7 @@ mpi_programs = \
     tests/mpi/sleeper \
     tests/mpi/soak \
     tests/mpi/spawn \
+    tests/mpi/seldom \
     tests/mpi/squeezed \
     tests/mpi/stack \
     tests/mpi/unknown_peers \

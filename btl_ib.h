@@ -204,7 +204,7 @@ static inline int btl_ib_catch_up(uint64_t now, int events)
         events += btl_ib_engine_progress(engine, btl_ib_now(), component->params.poll_burst);
     } while (btl_ib_engine_behind(engine));
     if (rma) {
-        btl_ib_progress_thread_paused(&component->progress_thread, now, away,
+        btl_ib_progress_thread_waited(&component->progress_thread, now, away,
                                       btl_ib_engine_datagrams(engine) - before);
     }
     return events;

@@ -21,17 +21,16 @@
  *                                                            yes: it gives up, or waits
  *
  * If the owner's store to owner_inside precedes the barrier that membarrier makes the owner
- * execute,
- * the other thread sees it. If it follows, so does the owner's load of `revoked`, which sees the
- * revocation. This is Dekker's algorithm with one of its two barriers moved to the side that seldom
- * comes: membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED, Linux 4.14.
+ * execute, the other thread sees it. If it follows, so does the owner's load of `revoked`, which
+ * sees the revocation. This is Dekker's algorithm with one of its two barriers moved to the side
+ * that seldom comes: membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED, Linux 4.14.
  *
  * A thread that only borrows the lock (the progress thread) gives the bias back when it releases
- * the
- * lock; or, if it makes callbacks in between, in which it acquires the lock again, when its shift
- * ends (btl_ib_biased_lock_begin_shift()). The first other thread that acquires the lock, or tries
- * to for progress, ends the bias for good: with several communicating threads (MPI_THREAD_MULTIPLE)
- * the lock is an ordinary mutex. So it is where the system refuses membarrier.
+ * the lock; or, if it makes callbacks in between, in which it acquires the lock again, when its
+ * shift ends (btl_ib_biased_lock_begin_shift()). The first other thread that acquires the lock, or
+ * tries to for progress, ends the bias for good: with several communicating threads
+ * (MPI_THREAD_MULTIPLE) the lock is an ordinary mutex. So it is where the system refuses
+ * membarrier.
  *
  * Spin verified the lock, with store buffers of processors (engine/model/biased_lock.pml). It is
  * handed over by release and acquire of `owner_inside` and `revoked`, so thread sanitizers
@@ -73,9 +72,8 @@ bool btl_ib_biased_lock_init(btl_ib_biased_lock_t *lock, bool biased);
 
 /*
  * Borrows the lock as btl_ib_biased_lock_borrow(), for a shift: until its end the caller may
- * release
- * and acquire the lock as often as it likes, and the owner, which needs the mutex meanwhile, still
- * gets its bias back later. Only one thread may have shifts.
+ * release and acquire the lock as often as it likes, and the owner, which needs the mutex
+ * meanwhile, still gets its bias back later. Only one thread may have shifts.
  */
 bool btl_ib_biased_lock_begin_shift(btl_ib_biased_lock_t *lock);
 

@@ -33,19 +33,6 @@
 /* us with nothing due until the thread sleeps until it is woken: longer than most pauses between
  * two messages. */
 #define IDLE_BEFORE_SLEEP 1000000
-/* us without progress after which an application that calls seldom is away, at least: longer than
- * most calls of MPI take; and the part of progress_thread_ms that this is else */
-#define SELDOM_AWAY 300
-#define SELDOM_PART 32
-/* datagrams that a pause kept waiting, at least, in an application that calls seldom: a burst */
-#define SELDOM_BULK 44
-/* pauses in a row without bulk after which an application does not count as such a one any more */
-#define SELDOM_PAUSES 8
-/* us for which it cannot become one again, at first and at most */
-#define SELDOM_NOT_FIRST 20000
-#define SELDOM_NOT_MOST  1000000
-/* It waits for a processor if it gets less than a quarter of one in a pause. */
-#define SELDOM_SHARE 4
 /* us for which the engine is run at a time, at most, however much comes */
 #define RUN_MOST 10000
 /* us after serving a peer in which the engine is run every RUN_PAUSE, if no device reports
@@ -62,13 +49,6 @@
 #define WAKEUPS_AT_ONCE 10000
 /* ns by which the system may delay the thread's wake-ups. */
 #define TIMER_SLACK 1000
-/* An application is squeezed if it gets less than an eighth of a processor: then it waits for it
- * most of its time. */
-#define SQUEEZED_SHARE 8
-/* us for which a squeezed application is left alone, at most */
-#define QUEUED_MAX 1000000
-/* us between two looks at a squeezed application, at most */
-#define QUEUED_PAUSE 80000
 /* us after which a refused thread is tried again; doubled each time, up to RETRY_MAX */
 #define RETRY_PAUSE 100000
 #define RETRY_MAX   60000000
@@ -77,24 +57,11 @@
 
 /* What the thread remembers from one check to the next. */
 typedef struct watch {
-    uint32_t calls;        /* number of progress calls at the last check */
-    uint64_t idle_since;   /* us: nothing was due since; 0: something was */
-    uint64_t served_at;    /* us: when the thread last received something */
-    bool by_device;        /* a device ended the last sleep */
-    bool by_caller;        /* the application ended the last sleep */
-    bool delivers;         /* the PML is ready */
-    bool squeezed;         /* the application got less than SQUEEZED_SHARE lately */
-    uint64_t share_at;     /* us: when the present measurement of its share began, */
-    uint64_t share_cpu;    /* us: and its thread's processor time at that moment */
-    uint64_t attended_at;  /* us: when progress was last called, or the engine run in its place, */
-    uint64_t attended_cpu; /* us: and its thread's processor time at that moment */
-    struct {               /* an application that calls seldom */
-        bool ran;          /* the thread took over since its last call, */
-        bool moved_bulk;   /* and moved bulk */
-        uint64_t not_for;  /* us: it cannot become one again for so long once it is none any more */
-        uint64_t
-            present; /* us: how long to leave it alone while it calls progress; 0: it did not */
-    } seldom;
+    uint64_t idle_since;  /* us: nothing was due since; 0: something was */
+    uint64_t served_at;   /* us: when the thread last received something */
+    bool by_device;       /* a device ended the last sleep */
+    bool by_caller;       /* the application ended the last sleep */
+    bool delivers;        /* the PML is ready */
     uint64_t aside;       /* us: for how long the thread last stepped aside; 0: it did not */
     uint64_t woken_until; /* us: when the wake-ups so far may have ended, one each wakeup_gap */
     uint32_t fds;         /* number of devices that may end the next sleep */
@@ -108,191 +75,6 @@ static btl_ib_progress_thread_t *of_process;
 static bool is_needed(const btl_ib_engine_t *engine)
 {
     return btl_ib_engine_serves(engine) || btl_ib_engine_async_due(engine) != UINT64_MAX;
-}
-
-/* Returns whether the application called progress since the last check. */
-static bool note_calls(const btl_ib_progress_thread_t *self, watch_t *watch)
-{
-    const uint32_t calls = btl_ib_poll_throttle_calls(self->config.throttle);
-    const bool called = calls != watch->calls;
-
-    watch->calls = calls;
-    return called;
-}
-
-/* ---- whether the application is away, or waits for a processor ---- */
-
-/*
- * A rank that shares its processor with a hundred others may wait a second for it. It does not call
- * progress then, but will as soon as it runs. If its progress thread, which the system lets run
- * sooner, did the work instead, all ranks would wait still longer. So such an application is away
- * only if it sleeps, or has used its processor for progress_thread_ms.
- */
-
-/* Returns the processor time of the application's thread, us; 0: it is not known. */
-static uint64_t app_cpu(const btl_ib_progress_thread_t *self)
-{
-    struct timespec time = {0};
-
-    if (!self->app.has_clock || clock_gettime(self->app.clock, &time) != 0) {
-        return 0;
-    }
-    return (uint64_t) time.tv_sec * 1000000u + (uint64_t) time.tv_nsec / 1000u;
-}
-
-/* True if the application's thread runs, or waits for a processor (proc_pid_stat(5): R). */
-static bool is_runnable(const btl_ib_progress_thread_t *self)
-{
-    char text[64];
-    const ssize_t got = pread(self->app.stat_fd, text, sizeof(text) - 1, 0);
-
-    if (got <= 0) {
-        return false;
-    }
-    text[got] = '\0';
-    const char *end = strrchr(text, ')'); /* of the thread's name; its state follows */
-    return end != NULL && strncmp(end, ") R", 3) == 0;
-}
-
-/* Measures which share of a processor the application's thread got, and sets `squeezed`. */
-static void note_share(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now,
-                       uint64_t cpu)
-{
-    const uint64_t elapsed = now - watch->share_at;
-
-    if (elapsed >= 2 * self->config.period) {
-        watch->squeezed =
-            watch->share_cpu != 0 && (cpu - watch->share_cpu) * SQUEEZED_SHARE < elapsed;
-        watch->share_at = now;
-        watch->share_cpu = cpu;
-    }
-}
-
-/* Notes that the application called progress, or that the engine is about to be run in its
- * place. */
-static void note_attended(watch_t *watch, uint64_t now, uint64_t cpu)
-{
-    watch->attended_at = now;
-    watch->attended_cpu = cpu;
-}
-
-/* Returns for how long to leave the application alone, us, because it waits for a processor; 0: it
- * does not wait, or has `called` progress. */
-static uint64_t note_queued(const btl_ib_progress_thread_t *self, watch_t *watch, bool called)
-{
-    const uint64_t now = btl_ib_now();
-    const uint64_t cpu = app_cpu(self);
-    const uint64_t waited = now - watch->attended_at;
-
-    note_share(self, watch, now, cpu);
-    if (called || !watch->squeezed || cpu - watch->attended_cpu >= self->config.period
-        || waited >= QUEUED_MAX || !is_runnable(self)) {
-        note_attended(watch, now, cpu);
-        return 0;
-    }
-    const uint64_t pause = waited > self->config.period ? waited : self->config.period;
-    return pause < QUEUED_PAUSE ? pause : QUEUED_PAUSE;
-}
-
-/* ---- an application that calls seldom ---- */
-
-/*
- * A program that computes between calls of MPI_Test, for less than progress_thread_ms each time,
- * keeps long messages waiting: a call reads what lies in the socket, and sends one window. Once
- * such a call finds that operations had bulk waiting (btl_ib_progress_thread_paused()), the thread
- * takes over sooner in the next pauses. This costs the application several switches of context in
- * each pause. So it ends after SELDOM_PAUSES pauses in which the thread moved no bulk, or when the
- * application waits for a processor.
- */
-
-static bool calls_seldom(const btl_ib_progress_thread_t *self)
-{
-    return atomic_load_explicit(&self->seldom.pauses, memory_order_relaxed) > 0;
-}
-
-/* Returns after how long without progress an application that calls seldom is away, us. */
-static uint64_t seldom_away(const btl_ib_progress_thread_t *self)
-{
-    const uint64_t part = self->config.period / SELDOM_PART;
-
-    return part > SELDOM_AWAY ? part : SELDOM_AWAY;
-}
-
-/* Returns after how long without progress the application is away, us. */
-static uint64_t away_after(const btl_ib_progress_thread_t *self)
-{
-    return calls_seldom(self) ? seldom_away(self) : self->config.period;
-}
-
-static void set_seldom(btl_ib_progress_thread_t *self, unsigned pauses)
-{
-    atomic_store_explicit(&self->seldom.pauses, pauses, memory_order_relaxed);
-}
-
-/* Ends that the application counts as one that calls seldom: for longer each time. */
-static void end_seldom(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
-{
-    const uint64_t twice = 2 * watch->seldom.not_for;
-
-    set_seldom(self, 0);
-    atomic_store_explicit(&self->seldom.not_before, now + watch->seldom.not_for,
-                          memory_order_relaxed);
-    watch->seldom.not_for = twice < SELDOM_NOT_MOST ? twice : SELDOM_NOT_MOST;
-}
-
-/* Notes, as the application called progress, whether the thread moved bulk in the pause before. */
-static void note_pause_over(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
-{
-    const unsigned pauses = atomic_load_explicit(&self->seldom.pauses, memory_order_relaxed);
-
-    if (watch->seldom.moved_bulk) {
-        watch->seldom.not_for = SELDOM_NOT_FIRST;
-        set_seldom(self, SELDOM_PAUSES);
-    } else if (watch->seldom.ran && pauses > 1) {
-        set_seldom(self, pauses - 1);
-    } else if (watch->seldom.ran) {
-        end_seldom(self, watch, now);
-    }
-    watch->seldom.ran = false;
-    watch->seldom.moved_bulk = false;
-}
-
-/* Notes that the application called progress `since` us ago. Returns for how long to leave it
- * alone, us: longer each time in a row, as it may wait in MPI. */
-static uint64_t note_present(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t since)
-{
-    const uint64_t pause =
-        watch->seldom.present == 0 ? seldom_away(self) - since : watch->seldom.present;
-
-    watch->seldom.present = 2 * pause < self->config.period ? 2 * pause : self->config.period;
-    return pause;
-}
-
-/* Returns for how long to leave an application alone that calls seldom, us; 0: it is away. */
-static uint64_t note_seldom(btl_ib_progress_thread_t *self, watch_t *watch, bool called)
-{
-    const uint64_t now = btl_ib_now();
-    const uint64_t cpu = app_cpu(self);
-    const uint64_t since =
-        watch->by_caller ? 0 : now - btl_ib_poll_throttle_polled_at(self->config.throttle);
-    const uint64_t elapsed = now - watch->attended_at;
-
-    called = called || watch->by_caller; /* which is about to call progress, most likely */
-    if (called) {
-        note_pause_over(self, watch, now);
-    } else if (elapsed < seldom_away(self)) {
-        return 0; /* too short a time to tell whether it computes; the thread has just run */
-    } else if (self->app.has_clock && (cpu - watch->attended_cpu) * SELDOM_SHARE < elapsed
-               && is_runnable(self)) {
-        end_seldom(self, watch, now);
-        return self->config.period;
-    }
-    note_attended(watch, now, cpu);
-    if (called && since < seldom_away(self)) {
-        return note_present(self, watch, since);
-    }
-    watch->seldom.present = 0;
-    return 0;
 }
 
 /* Returns the time from now until `at`, but at least RUN_PAUSE. */
@@ -312,8 +94,10 @@ static uint64_t grow_idle(btl_ib_progress_thread_t *self, watch_t *watch, uint64
     if (watch->idle_since == 0) {
         watch->idle_since = now;
     }
-    watch->seldom.ran = calls_seldom(self); /* and was not needed */
-    if (self->answers || (now - watch->idle_since < IDLE_BEFORE_SLEEP && !calls_seldom(self))) {
+    btl_ib_app_watch_ran(&self->app, now, 0);
+    if (self->answers
+        || (now - watch->idle_since < IDLE_BEFORE_SLEEP
+            && !btl_ib_app_watch_is_seldom(&self->app))) {
         return self->config.period;
     }
     self->asleep = true;
@@ -343,7 +127,8 @@ static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, u
         return RUN_PAUSE; /* a transport may hold more, of which no device will tell */
     }
     if (!awaits && now - watch->served_at >= LISTEN_AFTER) {
-        self->asleep = calls_seldom(self); /* to be woken before the next pause begins */
+        /* If it calls seldom, the next call is to tell that a pause begins. */
+        self->asleep = btl_ib_app_watch_is_seldom(&self->app);
         return pause_until_due(self, now, due);
     }
     /* A device that woke the thread though nothing came would do so for ever: do not wait for
@@ -379,10 +164,7 @@ static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint6
     } while ((last > 0 || btl_ib_engine_behind(self->engine)) && now - began < RUN_MOST
              && !btl_ib_biased_lock_wanted(self->config.lock) && !atomic_load(&self->leave));
     self->in_engine = false;
-    watch->seldom.ran = calls_seldom(self);
-    watch->seldom.moved_bulk =
-        watch->seldom.moved_bulk || btl_ib_engine_datagrams(self->engine) - before >= SELDOM_BULK;
-    note_attended(watch, now, app_cpu(self));
+    btl_ib_app_watch_ran(&self->app, now, btl_ib_engine_datagrams(self->engine) - before);
     if (came > 0) { /* an application that seldom calls progress must poll in its next call */
         btl_ib_poll_throttle_reset(self->config.throttle);
     }
@@ -395,20 +177,20 @@ static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint6
 /* Checks whether to run the engine. Returns how long to sleep, us. */
 static uint64_t check_engine(btl_ib_progress_thread_t *self, watch_t *watch)
 {
-    const bool called = note_calls(self, watch);
-    const bool seldom = calls_seldom(self);
-    const uint64_t queued =
-        seldom ? note_seldom(self, watch, called) : note_queued(self, watch, called);
+    const bool called = btl_ib_app_watch_note_calls(&self->app);
+    const bool seldom = btl_ib_app_watch_is_seldom(&self->app);
+    const uint64_t alone =
+        btl_ib_app_watch_check(&self->app, btl_ib_now(), called, watch->by_caller);
     uint64_t now;
     uint64_t sleep;
 
     watch->fds = 0;
-    if (queued > 0) {
-        return queued;
+    if (alone > 0) {
+        return alone;
     }
     /* If the lock is taken, its holder makes progress. */
     if (!btl_ib_biased_lock_borrow(self->config.lock)) {
-        return away_after(self);
+        return btl_ib_app_watch_away_after(&self->app);
     }
     now = btl_ib_now();
     self->asleep = false;
@@ -487,20 +269,13 @@ static uint64_t deliver_turns(btl_ib_progress_thread_t *self, watch_t *watch)
     do {
         events = self->config.deliver();
         came = came || events > 0;
-        called = note_calls(self, watch) || btl_ib_biased_lock_wanted(self->config.lock);
+        called =
+            btl_ib_app_watch_note_calls(&self->app) || btl_ib_biased_lock_wanted(self->config.lock);
     } while (events > 0 && !called && !atomic_load(&self->leave));
     if (came) {
         btl_ib_poll_throttle_reset(self->config.throttle);
     }
     return called ? step_aside(watch) : wait_for_events(self, watch, came);
-}
-
-/* True if the application only waits for a processor: it is runnable, and has computed nothing
- * since its last call of progress. False after QUEUED_MAX, as peers must not wait for ever. */
-static bool is_preempted(const btl_ib_progress_thread_t *self, const watch_t *watch, uint64_t now)
-{
-    return self->app.has_clock && app_cpu(self) - watch->attended_cpu < AWAY_AFTER
-           && now - watch->attended_at < QUEUED_MAX && is_runnable(self);
 }
 
 /* Checks whether to make turns, for a thread that delivers. Returns how long to sleep, us. */
@@ -514,14 +289,15 @@ static uint64_t check_delivering(btl_ib_progress_thread_t *self, watch_t *watch)
         pace_wakeups(self, watch, now);
         now = btl_ib_now();
     }
-    called = note_calls(self, watch);
+    called = btl_ib_app_watch_note_calls(&self->app);
     if (called) {
-        note_attended(watch, now, app_cpu(self));
+        btl_ib_app_watch_attended(&self->app, now);
     }
     watch->fds = 0;
     if (watch->by_caller
         || (called && now - btl_ib_poll_throttle_polled_at(self->config.throttle) < AWAY_AFTER)
-        || is_preempted(self, watch, now) || !btl_ib_biased_lock_begin_shift(self->config.lock)) {
+        || btl_ib_app_watch_is_preempted(&self->app, now, AWAY_AFTER)
+        || !btl_ib_biased_lock_begin_shift(self->config.lock)) {
         return step_aside(watch);
     }
     watch->aside = 0;
@@ -584,12 +360,11 @@ static void thread_sleep(const btl_ib_progress_thread_t *self, watch_t *watch, u
 static void *thread_run(void *arg)
 {
     btl_ib_progress_thread_t *self = arg;
-    watch_t watch = {.seldom.not_for = SELDOM_NOT_FIRST};
+    watch_t watch = {0};
     uint64_t sleep = UNTIL_WOKEN;
 
     prctl(PR_SET_NAME, "btl_ib progress");
     btl_ib_biased_lock_register_process();
-    note_attended(&watch, btl_ib_now(), app_cpu(self));
     if (self->config.deliver != NULL) {
         prctl(PR_SET_TIMERSLACK, TIMER_SLACK);
     }
@@ -601,9 +376,9 @@ static void *thread_run(void *arg)
             sleep = check_delivering(self, &watch);
         } else if (sleep == UNTIL_WOKEN && !watch.by_device) {
             /* Just started, or woken by the application, which is not away: give it time. */
-            (void) note_calls(self, &watch);
+            (void) btl_ib_app_watch_note_calls(&self->app);
             watch.fds = 0;
-            sleep = away_after(self);
+            sleep = btl_ib_app_watch_away_after(&self->app);
         } else {
             sleep = check_engine(self, &watch);
         }
@@ -654,12 +429,10 @@ static int register_handlers(btl_ib_progress_thread_t *self, const char **what)
     return rc;
 }
 
-static void close_files(const btl_ib_progress_thread_t *self)
+static void close_files(btl_ib_progress_thread_t *self)
 {
     close(self->wake_fd);
-    if (self->app.stat_fd >= 0) {
-        close(self->app.stat_fd);
-    }
+    btl_ib_app_watch_end(&self->app);
 }
 
 /* Starts the thread. Returns 0 or an errno; *what names the call that failed. */
@@ -667,7 +440,6 @@ static int thread_start(btl_ib_progress_thread_t *self, const char **what)
 {
     int rc = register_handlers(self, what);
     btl_ib_thread_setup_t setup;
-    char path[64];
 
     if (rc != 0) {
         return rc;
@@ -677,9 +449,7 @@ static int thread_start(btl_ib_progress_thread_t *self, const char **what)
     if (self->wake_fd < 0) {
         return errno;
     }
-    /* If it fails (no /proc) an application that waits for a processor counts as away. */
-    (void) snprintf(path, sizeof(path), "/proc/self/task/%ld/stat", self->app.id);
-    self->app.stat_fd = open(path, O_RDONLY | O_CLOEXEC);
+    btl_ib_app_watch_begin(&self->app, btl_ib_now());
     *what = "pthread_create";
     /* With `deliver` functions of the PML run in the thread, and need a large stack. */
     rc = btl_ib_thread_prepare(&setup, self->config.deliver == NULL);
@@ -772,10 +542,8 @@ void btl_ib_progress_thread_init(btl_ib_progress_thread_t *self,
         .config = *config,
         .at_fork = self->at_fork,
         .at_exit = self->at_exit,
-        .app.id = syscall(SYS_gettid),
-        .app.stat_fd = -1,
     };
-    self->app.has_clock = pthread_getcpuclockid(pthread_self(), &self->app.clock) == 0;
+    btl_ib_app_watch_init(&self->app, config->period, config->throttle);
 }
 
 bool btl_ib_progress_thread_attach(btl_ib_progress_thread_t *self, btl_ib_engine_t *engine)
@@ -800,33 +568,15 @@ void btl_ib_progress_thread_procs_added(btl_ib_progress_thread_t *self)
     }
 }
 
-/* Notes that bulk waited for the application. Returns whether it had a processor most of the time
- * since bulk waited before: ranks that share one are away while others run, and a thread would make
- * all of them slower. */
-static bool note_computing(btl_ib_progress_thread_t *self, uint64_t now)
+void btl_ib_progress_thread_waited(btl_ib_progress_thread_t *self, uint64_t now, uint64_t us,
+                                   uint64_t datagrams)
 {
-    const uint64_t cpu = app_cpu(self);
-    const uint64_t used = cpu - self->waited.cpu;
-    const uint64_t elapsed = now - self->waited.at;
-
-    self->waited.at = now;
-    self->waited.cpu = cpu;
-    return used >= elapsed - elapsed / SELDOM_SHARE;
-}
-
-void btl_ib_progress_thread_paused(btl_ib_progress_thread_t *self, uint64_t now, uint64_t us,
-                                   uint64_t moved)
-{
-    if (us < seldom_away(self) || moved < SELDOM_BULK || !self->started
-        || self->config.deliver != NULL || calls_seldom(self)
-        || now < atomic_load_explicit(&self->seldom.not_before, memory_order_relaxed)
-        || !note_computing(self, now)) {
-        return;
+    if (self->started && self->config.deliver == NULL
+        && btl_ib_app_watch_waited(&self->app, now, us, datagrams)) {
+        self->asleep = false;
+        self->listening = false;
+        write_wake_fd(self);
     }
-    set_seldom(self, SELDOM_PAUSES);
-    self->asleep = false;
-    self->listening = false;
-    write_wake_fd(self);
 }
 
 void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self)

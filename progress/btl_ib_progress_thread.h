@@ -5,10 +5,9 @@
 
 /*
  * The progress thread (asynchronous progress): runs the engine while the application is "away",
- * that
- * is, does not call MPI's progress, because it computes, or waits inside Open MPI for the runtime.
- * Without the thread lost segments, and acknowledgements that peers wait for, would wait until the
- * application comes back.
+ * that is, does not call MPI's progress, because it computes, or waits inside Open MPI for the
+ * runtime (btl_ib_app_watch.h). Without the thread lost segments, acknowledgements that peers wait
+ * for, and the rest of long messages would wait until the application comes back.
  *
  * While nothing is due the thread sleeps, and does not wake up by itself. When something is due, it
  * checks every btl_ib_progress_thread_ms whether progress was called. If not, it runs the engine
@@ -18,24 +17,13 @@
  * the PML.
  *
  * Where transports allow it (udp) the thread starts with the component, and answers first contacts:
- * it checks whether the application makes progress even if nothing is due. If it does not, devices
- * wake the thread, and it does not wake up by itself.
+ * it checks whether the application makes progress even if nothing is due, and receives in its
+ * place if it does not.
  *
  * While memory is registered for peers (MPI windows) the thread serves them, too, although nothing
  * is due here. When the application is away the thread sleeps until devices wake it (wait_fd). If
  * they cannot, it runs the engine every btl_ib_progress_thread_ms, and every millisecond while
- * peers
- * are being served.
- *
- * An application that only waits for a processor is not away. If it gets less than an eighth of
- * one,
- * the thread leaves it alone, for a second at most, until it sleeps, or has used
- * btl_ib_progress_thread_ms of processor time since its last call of progress, or the last run of
- * the engine in its place.
- *
- * An application that calls progress now and then while long messages are under way (MPI_Test
- * between pieces of work) is away sooner: after 300 us, once such a call found that bulk had waited
- * for it, and as long as the thread moves bulk in its pauses.
+ * peers are being served.
  *
  * Devices wake the thread only while something is waited for here, or just came. Otherwise the
  * message that the application is about to wait for would wake the thread, too, which would take
@@ -44,8 +32,8 @@
  * With btl_ib_progress deliver the thread makes whole turns, with all calls into the PML, in place
  * of an application that is away: one that has not called progress for 20 us. Then devices wake the
  * thread, at most as often in a second as is configured. If it is woken while the application
- * polls,
- * it steps aside for 20 us, twice as long each time, up to 500 us, in which devices do not wake it.
+ * polls, it steps aside for 20 us, twice as long each time, up to 500 us, in which devices do not
+ * wake it.
  * It begins to deliver when the PML is known to be ready (btl_ib_progress_thread_procs_added()).
  *
  * While several threads of the application share a processor (btl_ib_poll_yield_t) the thread wakes
@@ -66,6 +54,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "btl_ib_app_watch.h"
 #include "btl_ib_biased_lock.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_poll_throttle.h"
@@ -102,20 +91,7 @@ typedef struct btl_ib_progress_thread {
     bool listening;        /* devices wake it */
     bool in_engine;        /* it runs the engine now */
     int wake_fd;           /* an eventfd, to wake it */
-    struct {               /* the application's thread, which called MPI_Init */
-        long id;
-        clockid_t clock; /* of its processor time, if has_clock */
-        bool has_clock;
-        int stat_fd; /* /proc/self/task/ID/stat, for its state; -1: none */
-    } app;
-    struct { /* whether the application calls seldom; the thread reads and writes it without lock */
-        atomic_uint pauses; /* without bulk, until it does not any more; 0: it does not */
-        atomic_uint_least64_t not_before; /* us: it cannot begin to before */
-    } seldom;
-    struct {          /* when bulk last waited for the application */
-        uint64_t at;  /* us, */
-        uint64_t cpu; /* us: and its thread's processor time at that moment */
-    } waited;
+    btl_ib_app_watch_t app;
     atomic_bool leave; /* it is to end */
     pthread_t thread;
     uint32_t failures; /* how often the system refused it */
@@ -137,16 +113,15 @@ bool btl_ib_progress_thread_attach(btl_ib_progress_thread_t *self, btl_ib_engine
 /*
  * Wakes the thread, or starts it, if something is due. Called with the lock held, and only if
  * `asleep`. If the thread cannot be started, reports that once; `asleep` stays true, so that this
- * is
- * called again.
+ * is called again.
  */
 void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self);
 
 /* Notes that the application called progress at `now` after a pause of `us`, in which puts, gets or
- * atomics were under way, and that `moved` datagrams were received and sent then. Called with the
- * lock held. */
-void btl_ib_progress_thread_paused(btl_ib_progress_thread_t *self, uint64_t now, uint64_t us,
-                                   uint64_t moved);
+ * atomics were under way, and received and sent so many datagrams then. Called with the lock
+ * held. */
+void btl_ib_progress_thread_waited(btl_ib_progress_thread_t *self, uint64_t now, uint64_t us,
+                                   uint64_t datagrams);
 
 /*
  * Notes that the application adds processes: from the next progress call on the PML is ready for

@@ -6,8 +6,7 @@
 /*
  * Registration handles describe a registered region to peers. Open MPI copies them into its packets
  * as they are, in the byte order of the process: it offers RDMA only between processes with the
- * same
- * one (bml r2).
+ * same one (bml r2).
  */
 
 #ifndef BTL_IB_MEMORY_HANDLE_H
@@ -44,17 +43,15 @@ void btl_ib_memory_handle_seal(btl_ib_memory_handle_t *handle);
  *
  * osc/rdma keeps the handles of a dynamic window in memory that all processes of a host share, and
  * reads them there without a lock while their owner attaches and detaches memory. So a handle may
- * be
- * that of another region by now (docs/architecture.md), or half of one and half of another. Such
+ * be that of another region by now (docs/architecture.md), or half of one and half of another. Such
  * halves would name memory that nobody meant; they are gone a moment later.
  */
 int btl_ib_memory_handle_read(const btl_ib_memory_handle_t **handle, btl_ib_memory_handle_t *copy);
 
 /* True if the owner's device may carry out an operation: it is within the region, on one piece, and
  * its access is allowed. We have to ask, as the device itself would allow bytes behind the region
- * in
- * the same page, and rights that the cache gave to another registration of that page. (An operation
- * that is not allowed here goes to the owner's engine, which rejects it.) */
+ * in the same page, and rights that the cache gave to another registration of that page. (An
+ * operation that is not allowed here goes to the owner's engine, which rejects it.) */
 bool btl_ib_memory_handle_allows(const btl_ib_memory_handle_t *handle, const btl_ib_op_t *op);
 
 /* Returns the device key of the piece that an allowed operation is on. */

@@ -36,8 +36,7 @@ static size_t region_pieces(uintptr_t base, size_t size, uint8_t shift)
 
 /* Returns the shift for the pieces of a region, 0 for one piece. No piece has more than `piece_max`
  * bytes, unless that would make more than BTL_IB_PIECES_MAX pieces: then they are larger. The
- * result
- * is the same if the region is extended to whole pages. */
+ * result is the same if the region is extended to whole pages. */
 static uint8_t region_plan(uintptr_t base, size_t size, uint64_t piece_max)
 {
     uint8_t shift = PAGE_SHIFT;
@@ -171,8 +170,7 @@ static btl_ib_device_region_t *expose_region(btl_ib_registration_cache_t *cache,
 
 /* Registers memory for the rcache. If there is no room returns TEMP_OUT_OF_RESOURCE: after
  * OUT_OF_RESOURCE the rcache would evict by itself, and evictions could not be told from memory
- * that
- * is gone, to count them (Open MPI 5.0 marks both as invalid). */
+ * that is gone, to count them (Open MPI 5.0 marks both as invalid). */
 static int on_register(void *context, void *base, size_t size,
                        mca_rcache_base_registration_t *registration)
 {

@@ -28,9 +28,8 @@
  * they register at once, some to 2 GiB; the system may have no room for the tables of a large
  * region; and a user may set a limit, too (btl_ib_pin_max_region). So a region that is too large is
  * registered in pieces, each with keys of its own. Pieces begin at addresses that are multiples of
- * a
- * power of two, so that anybody finds the piece of an address from that power. Processors carry out
- * an operation that lies on two pieces.
+ * a power of two, so that anybody finds the piece of an address from that power. Processors carry
+ * out an operation that lies on two pieces.
  */
 
 /* A region has at most this many pieces: eight parts of it, and one more as both ends may lie

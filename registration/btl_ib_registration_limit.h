@@ -20,9 +20,8 @@
 /*
  * The limit is on the bytes that a process has registered with devices (btl_ib_max_pinned), and on
  * the number of regions (btl_ib_pin_max_regions), of all modules together. Functions that change
- * the
- * counts are called with the component's lock held. No OPAL in here, so that it can be tested by
- * itself.
+ * the counts are called with the component's lock held. No OPAL in here, so that it can be tested
+ * by itself.
  */
 
 /* The host's memory, and how many processes share it. */
@@ -113,11 +112,10 @@ static inline bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_
 /*
  * Returns how many bytes, up to `wanted`, a device can really register (btl_ib_pin_probe). Finds it
  * by registering the same memory again and again: each time that counts against what the process
- * may
- * lock, and takes room in the device's tables, but no further memory of the host. Of all processes
- * of a host that pass the same `path` one probes while the others wait, and leaves the result in
- * that file; all have to want the same. A process that cannot open the file (or NULL) probes
- * itself.
+ * may lock, and takes room in the device's tables, but no further memory of the host. Of all
+ * processes of a host that pass the same `path` one probes while the others wait, and leaves the
+ * result in that file; all have to want the same. A process that cannot open the file (or NULL)
+ * probes itself.
  */
 uint64_t btl_ib_pin_probe_once(btl_ib_transport_t *transport, uint64_t wanted, const char *path);
 

@@ -50,7 +50,7 @@ static struct {
 
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
-    const uint64_t us = clock == mca_btl_ib_component.progress_thread.app.clock
+    const uint64_t us = clock == mca_btl_ib_component.progress_thread.app.thread.clock
                                 && mca_btl_ib_component.progress_thread.started
                             ? atomic_load(&system_tells.cpu)
                             : atomic_load(&system_tells.now);
@@ -406,7 +406,7 @@ static void pass_pause(int datagrams)
 
 static bool takes_over_soon(void)
 {
-    return atomic_load(&thread()->seldom.pauses) > 0;
+    return atomic_load(&thread()->app.seldom.pauses) > 0;
 }
 
 THREAD_TEST(goes_on_while_it_moves_bulk)

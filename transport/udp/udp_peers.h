@@ -64,8 +64,7 @@ void btl_ib_udp_peers_rebound(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t
 
 /*
  * Sending by a connected socket saves looking up the route of each message (udp(7)). The socket
- * also
- * has a receive buffer that no other peer fills, and gets no other peer's errors.
+ * also has a receive buffer that no other peer fills, and gets no other peer's errors.
  *
  * The first peers to which BTL_IB_UDP_CONNECT_AFTER short messages were sent have one each, and
  * keep it until they are removed. If bulk has a lane of its own the socket carries what is not

@@ -6,9 +6,8 @@
 /*
  * Sending: datagrams become system calls. The kernel takes time for each call and for each message
  * that passes its stack. So neighbouring datagrams of one size to one peer become one message,
- * which
- * the device or the end of the stack splits (UDP_SEGMENT, udp(7)), and several messages go into one
- * call (sendmmsg(2)).
+ * which the device or the end of the stack splits (UDP_SEGMENT, udp(7)), and several messages go
+ * into one call (sendmmsg(2)).
  *
  * The datagrams of such a message are first gathered in memory that stays in the cache. Otherwise
  * the kernel copies piece by piece, and with each piece it waits anew for its own memory, which the

@@ -14,8 +14,8 @@
 
 /* us without progress after which an application that calls seldom is away, at least: longer than
  * most calls of MPI take; and the part of the period that this is else */
-#define SELDOM_AWAY 300
-#define SELDOM_PART 32
+#define SELDOM_AWAY 150
+#define SELDOM_PART 64
 /* datagrams that a pause keeps waiting, at least, in an application that calls seldom: a burst */
 #define SELDOM_BULK 44
 /* pauses in a row without bulk after which an application does not call seldom any more */

@@ -10,7 +10,7 @@
  *
  *   most                 after a period (progress_thread_ms) without a call.
  *
- *   one that calls       after 300 us. A program that computes between calls of MPI_Test, for less
+ *   one that calls       after 150 us. A program that computes between calls of MPI_Test, for less
  *   seldom               than a period each time, keeps long messages waiting: a call reads what
  *                        lies in the socket, and sends one window. A call that finds that bulk of
  *                        operations waited for it makes an application one of these

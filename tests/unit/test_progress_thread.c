@@ -19,7 +19,7 @@
 
 enum {
     PERIOD = 10000,     /* us: progress_thread_ms */
-    AWAY = PERIOD / 32, /* us: after which an application that calls seldom is away */
+    AWAY = PERIOD / 64, /* us: after which an application that calls seldom is away */
     BURST = 44,         /* datagrams, which are bulk */
     DEVICE_FD = 1000,   /* none that is open */
 };

@@ -189,10 +189,10 @@ static inline void btl_ib_end_call(btl_ib_engine_t *engine)
     }
 }
 
-/* Makes turns, after one at `now` that had so many `events`, until all is read that came while this
- * process made no call. Tells the progress thread what operations kept waiting meanwhile. Returns
- * the number of events of all turns. */
-static inline int btl_ib_catch_up(uint64_t now, int events)
+/* Makes turns, after one that had so many `events`, until all is read that came while this process
+ * made no call. Tells the progress thread how much that was, where operations are under way: what
+ * was received, and what these turns sent. Returns the number of events of all turns. */
+static inline int btl_ib_catch_up(int events)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_engine_t *engine = component->engine;
@@ -204,7 +204,7 @@ static inline int btl_ib_catch_up(uint64_t now, int events)
         events += btl_ib_engine_progress(engine, btl_ib_now(), component->params.poll_burst);
     } while (btl_ib_engine_behind(engine));
     if (rma) {
-        btl_ib_progress_thread_waited(&component->progress_thread, now, away,
+        btl_ib_progress_thread_waited(&component->progress_thread, btl_ib_now(), away,
                                       btl_ib_engine_datagrams(engine) - before);
     }
     return events;
@@ -219,7 +219,7 @@ static inline int btl_ib_run_engine(uint64_t now)
     int events = btl_ib_engine_progress(engine, now, burst);
 
     if (OPAL_UNLIKELY(btl_ib_engine_behind(engine))) {
-        events = btl_ib_catch_up(now, events);
+        events = btl_ib_catch_up(events);
     }
     btl_ib_end_call(engine);
     return events;

@@ -864,6 +864,26 @@ __attribute__((noinline)) static int release_and_give_way(btl_ib_component_t *co
     return events;
 }
 
+/* Acquires the lock, which another thread has, if that is the progress thread: it gives the lock
+ * back after its present turn, and an application that calls seldom would lose a call. Where
+ * threads of the application may have it, leaves the processor to them. Returns whether the caller
+ * has the lock. */
+__attribute__((noinline)) static bool lock_from_thread(btl_ib_component_t *component)
+{
+    if (component->mpi_threads) {
+        yield_processor(component);
+        return false;
+    }
+    if (component->progress_thread.config.deliver != NULL) {
+        return false;
+    }
+    if (btl_ib_biased_lock_is_borrowed(&component->lock)) {
+        btl_ib_lock();
+        return true;
+    }
+    return btl_ib_biased_lock_try(&component->lock); /* it has given it back meanwhile */
+}
+
 /* Polls unless the poll throttle says no. Returns the number of events. Not inlined, so that
  * progress calls that are skipped need no stack. */
 __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
@@ -875,17 +895,8 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
     if (!btl_ib_poll_throttle_count(&component->throttle, now)) {
         return 0;
     }
-    if (OPAL_UNLIKELY(!btl_ib_biased_lock_try(&component->lock))) {
-        if (component->mpi_threads) {
-            yield_processor(component); /* the thread with the lock may wait for this processor */
-        }
-        if (component->mpi_threads || component->progress_thread.config.deliver != NULL
-            || !btl_ib_biased_lock_is_borrowed(&component->lock)) {
-            return 0;
-        }
-        /* The progress thread has it, and gives it back after its present turn. An application that
-         * calls seldom would lose a call. */
-        btl_ib_lock();
+    if (OPAL_UNLIKELY(!btl_ib_biased_lock_try(&component->lock)) && !lock_from_thread(component)) {
+        return 0;
     }
     if (OPAL_LIKELY(component->engine != NULL)) {
         events = btl_ib_poll_engine(now);

@@ -367,7 +367,8 @@ const btl_ib_param_t btl_ib_param_table[] = {
     INT_PARAM(progress_thread_ms, 10, 1, 10000, "milliseconds", 6,
               "Let a thread make progress (btl_ib_progress) when the application has made none "
               "for this long, and something is unacknowledged or memory is registered for peers. "
-              "After a 64th of it, or 150 us, while long messages wait for calls that come seldom",
+              "After a 64th of it, but 150 us at least, while long messages wait for calls that "
+              "come seldom",
               "Lower it if peers wait for ranks that compute; raise it if the thread disturbs "
               "them"),
     INT_PARAM(progress_wakeups, 20000, 100, 1000000, "wake-ups a second", 6,

@@ -12,11 +12,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* us without progress after which an application that calls seldom is away, at least: longer than
- * most calls of MPI take; and the part of the period that this is else */
+/* us without progress after which an application that calls seldom is away: longer than most calls
+ * of MPI take; or a 64th of the period, if that is longer */
 #define SELDOM_AWAY 150
 #define SELDOM_PART 64
-/* datagrams that a pause keeps waiting, at least, in an application that calls seldom: a burst */
+/* datagrams of bulk, at least: a burst */
 #define SELDOM_BULK 44
 /* pauses in a row without bulk after which an application does not call seldom any more */
 #define SELDOM_PAUSES 8
@@ -70,6 +70,13 @@ bool btl_ib_app_watch_note_calls(btl_ib_app_watch_t *watch)
 
     watch->calls = calls;
     return called;
+}
+
+uint64_t btl_ib_app_watch_since_poll(const btl_ib_app_watch_t *watch, uint64_t now)
+{
+    const uint64_t polled_at = btl_ib_poll_throttle_polled_at(watch->throttle);
+
+    return polled_at < now ? now - polled_at : 0;
 }
 
 /* Returns the processor time of the application's thread, us; 0: it is not known. */
@@ -171,10 +178,13 @@ static void end_seldom(btl_ib_app_watch_t *watch, uint64_t now)
 {
     const uint64_t twice = 2 * watch->seldom.not_for;
 
-    set_seldom(watch, 0);
+    /* Before the other: the application's thread must not find that it may begin again at once. */
     atomic_store_explicit(&watch->seldom.not_before, now + watch->seldom.not_for,
                           memory_order_relaxed);
+    atomic_store_explicit(&watch->seldom.pauses, 0, memory_order_release);
     watch->seldom.not_for = twice < SELDOM_NOT_MOST ? twice : SELDOM_NOT_MOST;
+    watch->seldom.ran = false;
+    watch->seldom.moved = 0;
 }
 
 /* Notes, as the application called progress, whether bulk was moved in the pause before. */
@@ -182,7 +192,7 @@ static void end_pause(btl_ib_app_watch_t *watch, uint64_t now)
 {
     const unsigned pauses = atomic_load_explicit(&watch->seldom.pauses, memory_order_relaxed);
 
-    if (watch->seldom.moved_bulk) {
+    if (watch->seldom.moved >= SELDOM_BULK) {
         watch->seldom.not_for = SELDOM_NOT_FIRST;
         set_seldom(watch, SELDOM_PAUSES);
     } else if (watch->seldom.ran && pauses > 1) {
@@ -191,17 +201,18 @@ static void end_pause(btl_ib_app_watch_t *watch, uint64_t now)
         end_seldom(watch, now);
     }
     watch->seldom.ran = false;
-    watch->seldom.moved_bulk = false;
+    watch->seldom.moved = 0;
 }
 
 /* Notes that the application called progress `since` us ago. Returns for how long to leave it
  * alone, us: longer each time in a row, as it may wait in MPI. */
 static uint64_t note_present(btl_ib_app_watch_t *watch, uint64_t since)
 {
-    const uint64_t pause =
-        watch->seldom.present == 0 ? seldom_away(watch) - since : watch->seldom.present;
+    const uint64_t away = seldom_away(watch);
+    const uint64_t pause = watch->seldom.present == 0 ? away - since : watch->seldom.present;
+    const uint64_t next = watch->seldom.present == 0 ? 2 * away : 2 * pause;
 
-    watch->seldom.present = 2 * pause < watch->period ? 2 * pause : watch->period;
+    watch->seldom.present = next < watch->period ? next : watch->period;
     return pause;
 }
 
@@ -209,7 +220,7 @@ static uint64_t note_present(btl_ib_app_watch_t *watch, uint64_t since)
 static uint64_t check_seldom(btl_ib_app_watch_t *watch, uint64_t now, bool called, bool woke)
 {
     const uint64_t cpu = app_cpu(watch);
-    const uint64_t since = woke ? 0 : now - btl_ib_poll_throttle_polled_at(watch->throttle);
+    const uint64_t since = woke ? 0 : btl_ib_app_watch_since_poll(watch, now);
     const uint64_t elapsed = now - watch->attended.at;
 
     if (called || woke) {
@@ -231,8 +242,10 @@ static uint64_t check_seldom(btl_ib_app_watch_t *watch, uint64_t now, bool calle
 
 void btl_ib_app_watch_ran(btl_ib_app_watch_t *watch, uint64_t now, uint64_t datagrams)
 {
-    watch->seldom.ran = btl_ib_app_watch_is_seldom(watch);
-    watch->seldom.moved_bulk = watch->seldom.moved_bulk || datagrams >= SELDOM_BULK;
+    if (btl_ib_app_watch_is_seldom(watch)) {
+        watch->seldom.ran = true;
+        watch->seldom.moved += datagrams;
+    }
     btl_ib_app_watch_attended(watch, now);
 }
 

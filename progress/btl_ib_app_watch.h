@@ -24,7 +24,7 @@
  *                        thread, which the system lets run sooner, did the work instead, all ranks
  *                        would wait still longer.
  *
- * For the progress thread, but for what says otherwise. Knows neither engine nor Open MPI.
+ * For the progress thread, unless a function says otherwise. Knows neither engine nor Open MPI.
  */
 
 #ifndef BTL_IB_APP_WATCH_H
@@ -60,8 +60,8 @@ typedef struct btl_ib_app_watch {
         atomic_uint pauses; /* without bulk until it is none any more; 0: it is none */
         atomic_uint_least64_t not_before; /* us: it cannot become one before */
         uint64_t not_for;  /* us: it cannot become one again for so long, once it is none */
-        bool ran;          /* the engine was run in its place since its last call, */
-        bool moved_bulk;   /* and moved bulk */
+        bool ran;          /* the thread took its place since its last call, */
+        uint64_t moved;    /* and received and sent so many datagrams */
         uint64_t present;  /* us: how long to leave it alone while it calls; 0: it did not */
         uint64_t bulk_at;  /* us: when bulk last waited for it; of the application's thread, */
         uint64_t bulk_cpu; /* us: and its processor time at that moment */
@@ -81,6 +81,9 @@ void btl_ib_app_watch_end(btl_ib_app_watch_t *watch);
 /* Notes how often progress was called. Returns whether it was since the last check. */
 bool btl_ib_app_watch_note_calls(btl_ib_app_watch_t *watch);
 
+/* Returns how long before `now` the application last polled, us; 0, too, if it has polled since. */
+uint64_t btl_ib_app_watch_since_poll(const btl_ib_app_watch_t *watch, uint64_t now);
+
 /*
  * Checks the application at `now`. It has `called` progress since the last check, or is about to,
  * as it has just woken the progress thread (`woke`). Returns for how long to leave it alone, us; 0:
@@ -91,14 +94,15 @@ uint64_t btl_ib_app_watch_check(btl_ib_app_watch_t *watch, uint64_t now, bool ca
 /* Notes that the application called progress, or that the engine was run in its place, at `now`. */
 void btl_ib_app_watch_attended(btl_ib_app_watch_t *watch, uint64_t now);
 
-/* Notes that the engine was run in the application's place until `now`, and received and sent so
- * many datagrams. */
+/* Notes that the thread took the application's place until `now`, and received and sent so many
+ * datagrams. */
 void btl_ib_app_watch_ran(btl_ib_app_watch_t *watch, uint64_t now, uint64_t datagrams);
 
 /*
- * Notes that the application called progress at `now` after a pause of `us`, in which puts, gets or
- * atomics were under way, and received and sent so many datagrams then. Called by the application's
- * thread. Returns whether it counts as one that calls seldom from now on, and did not before.
+ * Notes that the application called progress after a pause of `us`, while operations were under way
+ * or memory was registered for peers, and until `now` received and sent so many datagrams. Called
+ * by the application's thread. Returns whether it counts as one that calls seldom from now on, and
+ * did not before: when bulk waited twice in a row, between which it had a processor.
  */
 bool btl_ib_app_watch_waited(btl_ib_app_watch_t *watch, uint64_t now, uint64_t us,
                              uint64_t datagrams);
@@ -109,7 +113,7 @@ bool btl_ib_app_watch_is_preempted(const btl_ib_app_watch_t *watch, uint64_t now
 
 static inline bool btl_ib_app_watch_is_seldom(const btl_ib_app_watch_t *watch)
 {
-    return atomic_load_explicit(&watch->seldom.pauses, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&watch->seldom.pauses, memory_order_acquire) > 0;
 }
 
 /* Returns after how long without progress the application is away, us. */

@@ -110,7 +110,8 @@ static uint64_t grow_idle(btl_ib_progress_thread_t *self, watch_t *watch, uint64
  * them in its last turn. Returns how long to sleep, us:
  *
  *      more may wait in a transport   RUN_PAUSE
- *      nothing is waited for here     a period: what comes can wait that long
+ *      nothing is waited for here     a period: what comes can wait that long; LISTEN_AFTER, if
+ *                                     something has just come
  *      devices can wake the thread    until one does, or the engine has something due
  *      devices cannot                 RUN_PAUSE while peers were served lately, else a period
  */
@@ -147,11 +148,12 @@ static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, u
     return now - watch->served_at < SERVED_LATELY ? RUN_PAUSE : pause_until_due(self, now, due);
 }
 
-/* Runs the engine until nothing arrives any more, or the application waits for the lock. Returns
- * how long to sleep. */
+/* Runs the engine until nothing arrives any more, or the application calls. Returns how long to
+ * sleep. */
 static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t began)
 {
     const uint64_t before = btl_ib_engine_datagrams(self->engine);
+    const uint32_t calls = btl_ib_poll_throttle_calls(self->config.throttle);
     uint64_t now = began;
     int came = 0;
     int last;
@@ -162,13 +164,14 @@ static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint6
         came += last;
         now = btl_ib_now();
     } while ((last > 0 || btl_ib_engine_behind(self->engine)) && now - began < RUN_MOST
+             && btl_ib_poll_throttle_calls(self->config.throttle) == calls
              && !btl_ib_biased_lock_wanted(self->config.lock) && !atomic_load(&self->leave));
     self->in_engine = false;
     btl_ib_app_watch_ran(&self->app, now, btl_ib_engine_datagrams(self->engine) - before);
     if (came > 0) { /* an application that seldom calls progress must poll in its next call */
         btl_ib_poll_throttle_reset(self->config.throttle);
     }
-    if (btl_ib_engine_serves(self->engine) || self->answers) {
+    if (btl_ib_engine_awaits(self->engine) || self->answers) {
         return wait_for_peers(self, watch, now, came, last);
     }
     return pause_until_due(self, now, btl_ib_engine_async_due(self->engine));
@@ -294,8 +297,7 @@ static uint64_t check_delivering(btl_ib_progress_thread_t *self, watch_t *watch)
         btl_ib_app_watch_attended(&self->app, now);
     }
     watch->fds = 0;
-    if (watch->by_caller
-        || (called && now - btl_ib_poll_throttle_polled_at(self->config.throttle) < AWAY_AFTER)
+    if (watch->by_caller || (called && btl_ib_app_watch_since_poll(&self->app, now) < AWAY_AFTER)
         || btl_ib_app_watch_is_preempted(&self->app, now, AWAY_AFTER)
         || !btl_ib_biased_lock_begin_shift(self->config.lock)) {
         return step_aside(watch);
@@ -376,9 +378,11 @@ static void *thread_run(void *arg)
             sleep = check_delivering(self, &watch);
         } else if (sleep == UNTIL_WOKEN && !watch.by_device) {
             /* Just started, or woken by the application, which is not away: give it time. */
-            (void) btl_ib_app_watch_note_calls(&self->app);
+            const bool called = btl_ib_app_watch_note_calls(&self->app);
             watch.fds = 0;
-            sleep = btl_ib_app_watch_away_after(&self->app);
+            sleep = btl_ib_app_watch_is_seldom(&self->app)
+                        ? btl_ib_app_watch_check(&self->app, btl_ib_now(), called, true)
+                        : self->config.period;
         } else {
             sleep = check_engine(self, &watch);
         }

@@ -10,7 +10,8 @@
  * for, and the rest of long messages would wait until the application comes back.
  *
  * While nothing is due the thread sleeps, and does not wake up by itself. When something is due, it
- * checks every btl_ib_progress_thread_ms whether progress was called. If not, it runs the engine
+ * checks every btl_ib_progress_thread_ms, and sooner where the application calls seldom and bulk
+ * waits for that, whether progress was called. If not, it runs the engine
  * without callbacks (btl_ib_engine_async_progress()), as often as the engine's timers want, until
  * progress is called. It goes back to sleep only when nothing was due for a while, so that sends
  * seldom have to wake it. It only tries the lock, never waits for it, and never runs a callback of
@@ -76,7 +77,7 @@ typedef struct btl_ib_progress_thread_config {
     const btl_ib_poll_yield_t *yield;  /* knows whether threads share a processor */
 } btl_ib_progress_thread_config_t;
 
-/* All but `leave` is guarded by the lock. */
+/* All but `leave` and `app` is guarded by the lock. */
 typedef struct btl_ib_progress_thread {
     btl_ib_progress_thread_config_t config;
     btl_ib_engine_t *engine; /* NULL: not attached yet */
@@ -117,9 +118,8 @@ bool btl_ib_progress_thread_attach(btl_ib_progress_thread_t *self, btl_ib_engine
  */
 void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self);
 
-/* Notes that the application called progress at `now` after a pause of `us`, in which puts, gets or
- * atomics were under way, and received and sent so many datagrams then. Called with the lock
- * held. */
+/* Notes that the application called progress after a pause, as btl_ib_app_watch_waited(). Called
+ * with the lock held. */
 void btl_ib_progress_thread_waited(btl_ib_progress_thread_t *self, uint64_t now, uint64_t us,
                                    uint64_t datagrams);
 

@@ -36,7 +36,7 @@ static struct {
 
 static struct {
     atomic_int datagrams; /* that the network brings */
-    atomic_int descriptors;
+    atomic_int call_at;   /* the application calls progress when so many are left */
 } network;
 
 static struct {
@@ -101,6 +101,9 @@ static int poll_network(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *eve
                                      .buffer = nothing};
     }
     atomic_fetch_sub(&network.datagrams, n);
+    if (left - n == atomic_load(&network.call_at)) {
+        atomic_fetch_add(&mca_btl_ib_component.throttle.calls, 1);
+    }
     return n;
 }
 
@@ -204,6 +207,7 @@ static int begin(void **state)
 
     engine()->op_ids.running = 0;
     atomic_store(&network.datagrams, 0);
+    atomic_store(&network.call_at, -1);
     atomic_store(&system_tells.runnable, true);
     config.enabled = true;
     config.period = PERIOD;
@@ -299,6 +303,16 @@ THREAD_TEST(reads_until_nothing_comes)
     assert_int_equal(atomic_load(&network.datagrams), 0);
 }
 
+/* One that calls meanwhile, and cannot have the lock, has it after the present turn. */
+THREAD_TEST(reads_until_the_application_calls)
+{
+    atomic_store(&network.datagrams, 64 * 5);
+    atomic_store(&network.call_at, 64 * 3);
+    sleep_passes();
+    assert_int_equal(atomic_load(&network.datagrams), 64 * 3);
+    atomic_store(&network.datagrams, 0);
+}
+
 /* ---- one that calls seldom ---- */
 
 THREAD_TEST(takes_over_sooner_where_bulk_waits)
@@ -391,6 +405,37 @@ THREAD_TEST(wakes_up_less_often_beside_one_that_polls)
     assert_int_equal(thread_is.us, PERIOD);
 }
 
+/* The time of the last poll may be later than that of the thread's look. */
+THREAD_TEST(one_that_polls_at_this_moment_is_present)
+{
+    uint64_t turns;
+
+    find_bulk_waiting();
+    end_sleep(BY_CALLER);
+    turns = async_turns();
+    compute((uint64_t) thread_is.us);
+    call_progress(0);
+    atomic_store(&mca_btl_ib_component.throttle.polled_at, atomic_load(&system_tells.now) + 1);
+    end_sleep(BY_TIME);
+    assert_int_equal(async_turns(), turns);
+    assert_int_equal(thread_is.us, 2 * AWAY);
+}
+
+/* What is left of the first pause says nothing about how long the next ones are. */
+THREAD_TEST(next_pauses_do_not_follow_a_rest)
+{
+    find_bulk_waiting();
+    compute(AWAY - 1);
+    call_progress(0);
+    compute(AWAY - 1);
+    end_sleep(BY_TIME);
+    assert_int_equal(thread_is.us, 1);
+    compute(1);
+    call_progress(0);
+    end_sleep(BY_TIME);
+    assert_int_equal(thread_is.us, 2 * AWAY);
+}
+
 /* The application computes for a ms, in which so many datagrams come, and calls progress. */
 static void pass_pause(int datagrams)
 {
@@ -417,6 +462,38 @@ THREAD_TEST(goes_on_while_it_moves_bulk)
         pass_pause(i % 8 == 0 ? BURST : 1);
         assert_true(takes_over_soon());
     }
+}
+
+/* Bulk that comes little by little, so that each datagram wakes the thread, is bulk as well. */
+THREAD_TEST(goes_on_while_bulk_trickles)
+{
+    find_bulk_waiting();
+    end_sleep(BY_CALLER);
+    for (int i = 0; i < 20; i++) {
+        sleep_passes();
+        for (int j = 0; j < BURST; j++) {
+            atomic_store(&network.datagrams, 1);
+            end_sleep(BY_DEVICE);
+        }
+        compute(1000);
+        call_progress(0);
+        end_sleep(BY_DEVICE);
+        assert_true(takes_over_soon());
+    }
+}
+
+/* What it moved before the application called seldom does not count. */
+THREAD_TEST(does_not_count_what_it_moved_before)
+{
+    atomic_store(&network.datagrams, BURST);
+    sleep_passes();
+    find_bulk_waiting();
+    end_sleep(BY_CALLER);
+    for (int i = 0; i < 8; i++) {
+        assert_true(takes_over_soon());
+        pass_pause(0);
+    }
+    assert_false(takes_over_soon());
 }
 
 THREAD_TEST(ends_when_it_moves_none)

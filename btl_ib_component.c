@@ -877,7 +877,7 @@ __attribute__((noinline)) static bool lock_from_thread(btl_ib_component_t *compo
     if (component->progress_thread.config.deliver != NULL) {
         return false;
     }
-    if (btl_ib_biased_lock_is_borrowed(&component->lock)) {
+    if (btl_ib_biased_lock_borrowed(&component->lock)) {
         btl_ib_lock();
         return true;
     }

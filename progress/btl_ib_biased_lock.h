@@ -135,7 +135,7 @@ void btl_ib_biased_lock_register_process(void);
 bool btl_ib_biased_lock_borrow(btl_ib_biased_lock_t *lock);
 
 /* True if a thread borrows the lock, which gives it back soon. A hint, for others. */
-static inline bool btl_ib_biased_lock_is_borrowed(const btl_ib_biased_lock_t *lock)
+static inline bool btl_ib_biased_lock_borrowed(btl_ib_biased_lock_t *lock)
 {
     return atomic_load_explicit(&lock->borrowed, memory_order_relaxed);
 }

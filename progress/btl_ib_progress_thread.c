@@ -30,6 +30,9 @@
  * stream are shorter. A device that woke it later would do so when a message comes that the
  * application waits for at that moment, and take its processor: 30 us. */
 #define LISTEN_AFTER 300
+/* us without progress after which devices may wake it all the same, so that it need not wake up by
+ * itself: who computes that long has 30 us to lose */
+#define LONG_AWAY 250000
 /* us with nothing due until the thread sleeps until it is woken: longer than most pauses between
  * two messages. */
 #define IDLE_BEFORE_SLEEP 1000000
@@ -111,7 +114,8 @@ static uint64_t grow_idle(btl_ib_progress_thread_t *self, watch_t *watch, uint64
  *
  *      more may wait in a transport   RUN_PAUSE
  *      nothing is waited for here     a period: what comes can wait that long; LISTEN_AFTER, if
- *                                     something has just come
+ *                                     something has just come; but as the next row if the
+ *                                     application has been away for LONG_AWAY
  *      devices can wake the thread    until one does, or the engine has something due
  *      devices cannot                 RUN_PAUSE while peers were served lately, else a period
  */
@@ -127,7 +131,8 @@ static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, u
     if (last >= self->config.burst) {
         return RUN_PAUSE; /* a transport may hold more, of which no device will tell */
     }
-    if (!awaits && now - watch->served_at >= LISTEN_AFTER) {
+    if (!awaits && now - watch->served_at >= LISTEN_AFTER
+        && btl_ib_app_watch_since_poll(&self->app, now) < LONG_AWAY) {
         /* If it calls seldom, the next call is to tell that a pause begins. */
         self->asleep = btl_ib_app_watch_is_seldom(&self->app);
         return pause_until_due(self, now, due);
@@ -137,7 +142,7 @@ static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, u
     if (came > 0 || !watch->by_device) {
         watch->fds = btl_ib_engine_wait_fds(self->engine, watch->fd);
     }
-    if (watch->fds > 0 && !awaits) {
+    if (watch->fds > 0 && !awaits && now - watch->served_at < LISTEN_AFTER) {
         return LISTEN_AFTER;
     }
     if (watch->fds > 0) {

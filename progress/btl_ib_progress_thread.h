@@ -26,7 +26,8 @@
  * they cannot, it runs the engine every btl_ib_progress_thread_ms, and every millisecond while
  * peers are being served.
  *
- * Devices wake the thread only while something is waited for here, or just came. Otherwise the
+ * Devices wake the thread only while something is waited for here, or just came, or when the
+ * application has been away for 0.25 s: then the thread does not wake up by itself. Otherwise the
  * message that the application is about to wait for would wake the thread, too, which would take
  * the processor from the application at the very moment when it calls MPI.
  *

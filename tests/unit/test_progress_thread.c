@@ -15,9 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lone_peer.h"
+#include "lone_component.h"
+#include "unit.h"
 
 enum {
+    SELF = 0,
     PERIOD = 10000,     /* us: progress_thread_ms */
     AWAY = PERIOD / 64, /* us: after which an application that calls seldom is away */
     BURST = 44,         /* datagrams, which are bulk */
@@ -26,6 +28,7 @@ enum {
 
 typedef enum sleep_end { BY_TIME, BY_DEVICE, BY_CALLER } sleep_end_t;
 
+static btl_ib_transport_t transport;
 static btl_ib_transport_ops_t ops;
 
 static struct {
@@ -187,7 +190,15 @@ static void find_bulk_waiting(void)
 
 static int set_up(void **state)
 {
-    begin_lone_component();
+    btl_ib_engine_config_t config;
+    btl_ib_queue_table_t queues;
+    btl_ib_queues_error_t error;
+
+    btl_ib_engine_config_default(&config);
+    assert_true(begin_component(SELF, &config));
+    assert_int_equal(btl_ib_queues_parse("P,256,256,128,32:S,1472,1024,512,64", &queues, &error),
+                     0);
+    assert_non_null(begin_rail(&transport, &queues));
     ops = *transport.ops;
     ops.poll = poll_network;
     ops.wait_fd = device_descriptor;
@@ -256,6 +267,19 @@ THREAD_TEST(does_not_listen_for_nothing)
     sleep_passes();
     assert_false(thread_is.listens);
     assert_int_equal(thread_is.us, PERIOD);
+}
+
+/* It does not wake up by itself for ever. */
+THREAD_TEST(listens_when_the_application_is_away_for_long)
+{
+    const uint64_t began = atomic_load(&system_tells.now);
+
+    while (!thread_is.listens) {
+        assert_int_equal(thread_is.us, PERIOD);
+        sleep_passes();
+    }
+    assert_int_equal(thread_is.us, -1);
+    assert_in_range(atomic_load(&system_tells.now) - began, 200000, 260000);
 }
 
 THREAD_TEST(listens_while_an_operation_runs)

@@ -163,11 +163,6 @@ static uint64_t seldom_away(const btl_ib_app_watch_t *watch)
     return part > SELDOM_AWAY ? part : SELDOM_AWAY;
 }
 
-uint64_t btl_ib_app_watch_away_after(const btl_ib_app_watch_t *watch)
-{
-    return btl_ib_app_watch_is_seldom(watch) ? seldom_away(watch) : watch->period;
-}
-
 static void set_seldom(btl_ib_app_watch_t *watch, unsigned pauses)
 {
     atomic_store_explicit(&watch->seldom.pauses, pauses, memory_order_relaxed);
@@ -236,8 +231,12 @@ static uint64_t check_seldom(btl_ib_app_watch_t *watch, uint64_t now, bool calle
     if ((called || woke) && since < seldom_away(watch)) {
         return note_present(watch, since);
     }
-    watch->seldom.present = 0;
     return 0;
+}
+
+uint64_t btl_ib_app_watch_in_call(btl_ib_app_watch_t *watch)
+{
+    return btl_ib_app_watch_is_seldom(watch) ? note_present(watch, 0) : watch->period;
 }
 
 void btl_ib_app_watch_ran(btl_ib_app_watch_t *watch, uint64_t now, uint64_t datagrams)
@@ -245,6 +244,7 @@ void btl_ib_app_watch_ran(btl_ib_app_watch_t *watch, uint64_t now, uint64_t data
     if (btl_ib_app_watch_is_seldom(watch)) {
         watch->seldom.ran = true;
         watch->seldom.moved += datagrams;
+        watch->seldom.present = 0;
     }
     btl_ib_app_watch_attended(watch, now);
 }

@@ -111,12 +111,13 @@ bool btl_ib_app_watch_waited(btl_ib_app_watch_t *watch, uint64_t now, uint64_t u
  * than `us` since it was last attended. False after a second, as peers must not wait for ever. */
 bool btl_ib_app_watch_is_preempted(const btl_ib_app_watch_t *watch, uint64_t now, uint64_t us);
 
+/* Notes that the application is in a call, as it has the lock. Returns for how long to leave it
+ * alone, us: longer each time in a row, as a call may take longer than most pauses. */
+uint64_t btl_ib_app_watch_in_call(btl_ib_app_watch_t *watch);
+
 static inline bool btl_ib_app_watch_is_seldom(const btl_ib_app_watch_t *watch)
 {
     return atomic_load_explicit(&watch->seldom.pauses, memory_order_acquire) > 0;
 }
-
-/* Returns after how long without progress the application is away, us. */
-uint64_t btl_ib_app_watch_away_after(const btl_ib_app_watch_t *watch);
 
 #endif

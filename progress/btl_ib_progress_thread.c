@@ -198,7 +198,7 @@ static uint64_t check_engine(btl_ib_progress_thread_t *self, watch_t *watch)
     }
     /* If the lock is taken, its holder makes progress. */
     if (!btl_ib_biased_lock_borrow(self->config.lock)) {
-        return btl_ib_app_watch_away_after(&self->app);
+        return btl_ib_app_watch_in_call(&self->app);
     }
     now = btl_ib_now();
     self->asleep = false;

@@ -445,6 +445,23 @@ THREAD_TEST(one_that_polls_at_this_moment_is_present)
     assert_int_equal(thread_is.us, 2 * AWAY);
 }
 
+/* A call that takes long has the lock, and is left alone for longer each time. */
+THREAD_TEST(one_that_is_in_a_call_is_present)
+{
+    const uint64_t turns = async_turns();
+
+    find_bulk_waiting();
+    end_sleep(BY_CALLER);
+    btl_ib_lock();
+    for (int64_t sleep = 2 * AWAY; sleep < PERIOD; sleep *= 2) {
+        compute((uint64_t) thread_is.us);
+        end_sleep(BY_TIME);
+        assert_int_equal(thread_is.us, sleep);
+    }
+    btl_ib_unlock();
+    assert_int_equal(async_turns(), turns);
+}
+
 /* What is left of the first pause says nothing about how long the next ones are. */
 THREAD_TEST(next_pauses_do_not_follow_a_rest)
 {

@@ -132,6 +132,22 @@ static inline btl_ib_module_t *begin_rail(btl_ib_transport_t *transport,
     return module;
 }
 
+/* Begins the component of that process with one rail, which has two queues that are usual. NULL: it
+ * cannot. */
+static inline btl_ib_module_t *begin_on_rail(uint32_t self, btl_ib_transport_t *transport,
+                                             btl_ib_queue_table_t *queues)
+{
+    btl_ib_engine_config_t config;
+    btl_ib_queues_error_t error;
+
+    btl_ib_engine_config_default(&config);
+    if (!begin_component(self, &config)
+        || btl_ib_queues_parse("P,256,256,128,32:S,1472,1024,512,64", queues, &error) != 0) {
+        return NULL;
+    }
+    return begin_rail(transport, queues);
+}
+
 /* The peer of a connection answers now. */
 static inline void peer_answers(btl_ib_conn_t *conn)
 {

@@ -22,14 +22,7 @@ static opal_proc_t *proc;
 
 static inline void begin_lone_component(void)
 {
-    btl_ib_engine_config_t config;
-    btl_ib_queues_error_t error;
-
-    btl_ib_engine_config_default(&config);
-    assert_true(begin_component(SELF, &config));
-    assert_int_equal(btl_ib_queues_parse("P,256,256,128,32:S,1472,1024,512,64", &queues, &error),
-                     0);
-    module = begin_rail(&transport, &queues);
+    module = begin_on_rail(SELF, &transport, &queues);
     assert_non_null(module);
     mca_btl_ib_component.self = new_process(SELF, &queues);
     published = new_process(PEER, &queues);

@@ -190,15 +190,9 @@ static void find_bulk_waiting(void)
 
 static int set_up(void **state)
 {
-    btl_ib_engine_config_t config;
     btl_ib_queue_table_t queues;
-    btl_ib_queues_error_t error;
 
-    btl_ib_engine_config_default(&config);
-    assert_true(begin_component(SELF, &config));
-    assert_int_equal(btl_ib_queues_parse("P,256,256,128,32:S,1472,1024,512,64", &queues, &error),
-                     0);
-    assert_non_null(begin_rail(&transport, &queues));
+    assert_non_null(begin_on_rail(SELF, &transport, &queues));
     ops = *transport.ops;
     ops.poll = poll_network;
     ops.wait_fd = device_descriptor;

@@ -8,15 +8,12 @@
 #include "btl_ib_progress_thread.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -128,11 +125,11 @@ static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, u
     if (came > 0) {
         watch->served_at = now;
     }
+    const bool came_lately = now - watch->served_at < LISTEN_AFTER;
     if (last >= self->config.burst) {
         return RUN_PAUSE; /* a transport may hold more, of which no device will tell */
     }
-    if (!awaits && now - watch->served_at >= LISTEN_AFTER
-        && btl_ib_app_watch_since_poll(&self->app, now) < LONG_AWAY) {
+    if (!awaits && !came_lately && btl_ib_app_watch_since_poll(&self->app, now) < LONG_AWAY) {
         /* If it calls seldom, the next call is to tell that a pause begins. */
         self->asleep = btl_ib_app_watch_is_seldom(&self->app);
         return pause_until_due(self, now, due);
@@ -142,7 +139,7 @@ static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, u
     if (came > 0 || !watch->by_device) {
         watch->fds = btl_ib_engine_wait_fds(self->engine, watch->fd);
     }
-    if (watch->fds > 0 && !awaits && now - watch->served_at < LISTEN_AFTER) {
+    if (watch->fds > 0 && !awaits && came_lately) {
         return LISTEN_AFTER;
     }
     if (watch->fds > 0) {

@@ -54,7 +54,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "btl_ib_app_watch.h"
 #include "btl_ib_biased_lock.h"

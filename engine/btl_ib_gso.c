@@ -142,15 +142,16 @@ bool btl_ib_gso_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
     return true;
 }
 
-bool btl_ib_gso_refused(btl_ib_conn_t *conn, const btl_ib_tx_t *tx, int count)
+int btl_ib_gso_joined(const btl_ib_conn_t *conn, const btl_ib_tx_t *tx, int count)
 {
-    const btl_ib_gso_t *gso = &conn->gso;
-    const int run = btl_ib_gso_run(tx, count, gso_transport_bytes(conn));
+    return btl_ib_gso_run(tx, count, gso_transport_bytes(conn));
+}
 
-    if (run > 1 && (gso->losses == 0 || conn->engine->clock.now > gso->struck_at)) {
-        gso_count_loss(conn, gso_run_bytes(tx, run), tx[0].size, true);
+void btl_ib_gso_refused(btl_ib_conn_t *conn, const btl_ib_tx_t *tx, int count)
+{
+    if (conn->gso.losses == 0 || conn->engine->clock.now > conn->gso.struck_at) {
+        gso_count_loss(conn, gso_run_bytes(tx, count), tx[0].size, true);
     }
-    return run > 1;
 }
 
 /* ---- longer again ---- */
@@ -196,7 +197,7 @@ void btl_ib_gso_left(const btl_ib_conn_t *conn, const btl_ib_tx_t *tx,
                      btl_ib_segment_t *const *segments, int count)
 {
     for (int i = 0, run; i < count; i += run) {
-        run = btl_ib_gso_run(tx + i, count - i, gso_transport_bytes(conn));
+        run = btl_ib_gso_joined(conn, tx + i, count - i);
         const uint32_t bytes = gso_run_bytes(tx + i, run);
         for (int j = i; j < i + run && run > 1; j++) {
             segments[j]->burst = bytes;

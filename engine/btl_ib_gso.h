@@ -64,10 +64,13 @@ static inline void btl_ib_gso_retransmitting(btl_ib_segment_t *segment)
     segment->burst = 0;
 }
 
-/* Notes that the host refused the first of `count` datagrams for want of buffers. Returns true if
- * it was joined with those behind it, which counts as a loss: then they are worth a try as single
- * ones. */
-bool btl_ib_gso_refused(btl_ib_conn_t *conn, const btl_ib_tx_t *tx, int count);
+/* Returns how many of `count` datagrams, from the first on, the transport may have joined. */
+int btl_ib_gso_joined(const btl_ib_conn_t *conn, const btl_ib_tx_t *tx, int count);
+
+/* Notes that the host refused the first `count` datagrams as joined ones for want of buffers
+ * (ENOBUFS), and took all of them alone at once behind that: so no queue of its was full. That
+ * counts as a loss. */
+void btl_ib_gso_refused(btl_ib_conn_t *conn, const btl_ib_tx_t *tx, int count);
 
 /* Notes that the last copy of a segment was lost. Returns true if it was joined with others: then
  * the loss says nothing of the size of datagrams. */

@@ -331,6 +331,7 @@ static int send_datagrams(btl_ib_conn_t *conn, btl_ib_datagrams_t *batch,
 {
     btl_ib_transport_t *transport = conn->route.via->transport;
     int done = 0;
+    int refused = 0, joined = 0; /* a burst that the host refused: its first, and how many */
 
     *taken = 0;
     while (done < batch->count) {
@@ -346,16 +347,24 @@ static int send_datagrams(btl_ib_conn_t *conn, btl_ib_datagrams_t *batch,
             datagram_left(conn, batch, done + i, segments[done + i], true);
         }
         done += sent;
-        if (done < batch->count && error == ENOBUFS
-            && btl_ib_gso_refused(conn, batch->tx + done, batch->count - done)) {
-            join_none(batch, done);
-            continue;
+        if (done < batch->count && error == ENOBUFS && joined == 0) {
+            const int run = btl_ib_gso_joined(conn, batch->tx + done, batch->count - done);
+            if (run > 1) {
+                refused = done;
+                joined = run;
+                join_none(batch, done);
+                continue;
+            }
         }
         if (done == batch->count || !lose_untaken(conn, &batch->tx[done], segments[done], error)) {
             break;
         }
         datagram_left(conn, batch, done, segments[done], false);
         done++;
+    }
+    /* A queue that is full takes less of the burst alone, too. */
+    if (joined > 0 && *taken >= refused + joined) {
+        btl_ib_gso_refused(conn, batch->tx + refused, joined);
     }
     return done;
 }

@@ -33,11 +33,13 @@ static struct {
     btl_ib_wire_part_t part[MOST]; /* the beginning of their bodies */
     uint32_t takes;                /* so many more, and then fails: */
     int error;
+    bool refuses_joined; /* a datagram that may be joined with the next one is not taken */
 } given;
 
 static int take(btl_ib_transport_t *transport, const btl_ib_tx_t *batch, int n, int *error)
 {
-    const int most = (int) btl_ib_min_u32((uint32_t) n, given.takes);
+    const bool refused = given.refuses_joined && n > 1 && batch->gso_most != 1;
+    const int most = refused ? 0 : (int) btl_ib_min_u32((uint32_t) n, given.takes);
 
     given.calls++;
     for (int i = 0; i < most; i++) {
@@ -552,6 +554,36 @@ TEST_WITH(marked_as_capable, set_up, tear_down)
     conn->ecn.marking = false;
     assert_true(btl_ib_transmit_one(conn, bulk[0]));
     assert_false(given.tx[9].ect);
+}
+
+/* A burst that the host refuses leaves as single datagrams. If the host takes all of these it has
+ * something against bursts; if not, its queue was full. */
+TEST_WITH(burst_refused, set_up, tear_down)
+{
+    btl_ib_segment_t *bulk[15];
+
+    bench_send(bench, 0, 1, 20000, 1);
+    bench_turn(bench, 0);
+    in_flight(BTL_IB_SENT_BULK, bulk, 15);
+    conn->route.via->transport->attr.gso_bytes = 4 * 1472;
+    given.error = ENOBUFS;
+    given.refuses_joined = true;
+    for (uint32_t takes = 3; takes <= 4; takes++) {
+        given.count = 0;
+        given.takes = takes;
+        assert_int_equal(btl_ib_transmit_segments(conn, bulk, 15), takes);
+        assert_int_equal(given.count, takes);
+        for (uint32_t i = 0; i < takes; i++) {
+            assert_int_equal(given.tx[i].gso_most, 1);
+        }
+        assert_int_equal(conn->gso.losses, takes == 4);
+        assert_int_equal(conn->gso.refused, takes == 4);
+    }
+    given.takes = UINT32_MAX;
+    given.refuses_joined = false;
+    engine->clock.now++;
+    assert_int_equal(btl_ib_transmit_segments(conn, bulk, 15), 15);
+    assert_int_equal(conn->gso.losses, 1);
 }
 
 /* Bulk that leaves by a lane of its own does so until all of it has arrived; short messages never

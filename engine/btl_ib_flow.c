@@ -387,10 +387,14 @@ void btl_ib_flow_heard(btl_ib_conn_t *conn, uint32_t echo)
 
 void btl_ib_flow_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    if (btl_ib_flow_is_check(conn, segment)) {
-        conn->flow.lost = 0;
-        flow_take(conn, 0);
+    if (!btl_ib_flow_is_check(conn, segment)) {
+        return;
     }
+    if (conn->flow.lost >= CHECKS) {
+        btl_ib_paths_usual_found(conn);
+    }
+    conn->flow.lost = 0;
+    flow_take(conn, 0);
 }
 
 void btl_ib_flow_retransmitting(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)

@@ -31,7 +31,7 @@ enum {
     SLOW = 4,              /* so many times more does the best carry, or less does it delay */
     FASTER = 2,            /* so many times less does one delay that is worth being kept for that */
     SLOW_WAIT = 500000,    /* us of a queue, until another path is tried for that */
-    SLOW_PAUSE = 4000000,  /* us until a path may be found slow again, the first time */
+    SLOW_PAUSE = 4000000,  /* us without a slow path, the first time */
 };
 
 /* ---- is it capped? ---- */
@@ -67,7 +67,7 @@ static bool is_beyond(uint32_t shortest, uint32_t other, uint32_t times)
 }
 
 /* Tries one more path, if the transport has one. It stays if all together carry `needed` segments
- * in a second; 0: if it delays far less than the usual one. */
+ * in a second; 0: if it delays far less than the others. */
 static void try_path(btl_ib_conn_t *conn, uint64_t needed, btl_ib_trace_cause_t cause)
 {
     btl_ib_transport_t *transport = conn->route.via->transport;
@@ -94,8 +94,16 @@ static void try_path(btl_ib_conn_t *conn, uint64_t needed, btl_ib_trace_cause_t 
     btl_ib_conn_ready(conn);
 }
 
+/* True if several paths carry far less than they did: the links of all became slow, or others got
+ * slow ones. `rate`: segments in a second. */
+static bool has_slowed(const btl_ib_paths_t *paths, uint64_t rate)
+{
+    return rate < paths->best_rate / SLOW;
+}
+
 /* Tries a path where a period shows, as those before did, that the network limits bulk: by losses
- * without a queue, or by a queue that the only path always has. `rate`: segments in a second. */
+ * without a queue, or by a queue that the only path, or several slow ones, always have. `rate`:
+ * segments in a second. */
 static void try_if_limited(btl_ib_conn_t *conn, uint64_t rate)
 {
     btl_ib_capped_t *capped = &conn->capped;
@@ -108,7 +116,8 @@ static void try_if_limited(btl_ib_conn_t *conn, uint64_t rate)
     if (capped->periods == PERIODS) {
         capped->periods = 0;
         try_path(conn, rate + rate / (2 * count), BTL_IB_CAUSE_capped);
-    } else if (count == 1 && capped->queued_at != 0 && now >= capped->queued_at + SLOW_WAIT) {
+    } else if (capped->queued_at != 0 && now >= capped->queued_at + SLOW_WAIT
+               && (count == 1 || has_slowed(capped->paths, rate))) {
         try_path(conn, 0, BTL_IB_CAUSE_slow);
     }
 }
@@ -147,8 +156,52 @@ static void begin_shortest(btl_ib_paths_t *paths)
     }
 }
 
-/* Judges the last path, which was measured: did the rate of all rise, and did it carry some of
- * that; or does it delay far less? A peer of 0.3.0 drops what comes by it. */
+/* Returns the most segments that one of the first `count` paths carried since paths were
+ * compared. */
+static uint32_t most_of_first(const btl_ib_paths_t *paths, uint32_t count)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        most = btl_ib_max_u32(most, paths->path[i].acked);
+    }
+    return most;
+}
+
+/* Returns the shortest round trip of the first `count` paths; UINT32_MAX: none is known. Leaves
+ * out those of them that bulk does without, or that carried little: an idle link has no queue,
+ * however slow it is. */
+static uint32_t shortest_of_first(const btl_ib_conn_t *conn, uint32_t count)
+{
+    const btl_ib_paths_t *paths = conn->capped.paths;
+    const uint32_t little = most_of_first(paths, count) / SLOW;
+    uint32_t shortest = UINT32_MAX;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (btl_ib_path_is_used(conn, i) && paths->path[i].acked >= little) {
+            shortest = btl_ib_min_u32(shortest, paths->path[i].shortest);
+        }
+    }
+    return shortest;
+}
+
+/* True if the last path, which was measured, is of use: everything goes by it, as the usual flow
+ * was left; or the rate of all rose; or it delays far less than the others. A peer of 0.3.0 drops
+ * what comes by it. */
+static bool trial_succeeded(const btl_ib_conn_t *conn, uint64_t rate, uint32_t others)
+{
+    const btl_ib_paths_t *paths = conn->capped.paths;
+    const btl_ib_path_t *last = &paths->path[paths->count - 1];
+
+    if (last->acked == 0) {
+        return false;
+    }
+    return last->flow == conn->flow.now
+           || (paths->needed != 0 ? rate >= paths->needed
+                                  : is_beyond(others, last->shortest, FASTER));
+}
+
+/* Judges the last path, once it was measured. */
 static void judge_trial(btl_ib_conn_t *conn)
 {
     btl_ib_paths_t *paths = conn->capped.paths;
@@ -166,21 +219,20 @@ static void judge_trial(btl_ib_conn_t *conn)
     if (paths->trial_acked == UINT64_MAX || time < (MEASURED - 1) * period) {
         return;
     }
+    const btl_ib_path_t *last = &paths->path[paths->count - 1];
     const uint64_t rate = (paths->acked - paths->trial_acked) * UINT64_C(1000000) / time;
+    const uint32_t others = shortest_of_first(conn, paths->count - 1);
     paths->trial_at = 0;
     capped->periods = 0;
-    if (paths->needed != 0
-            ? rate >= paths->needed && paths->path[paths->count - 1].acked > 0
-            : is_beyond(paths->path[0].shortest, paths->path[paths->count - 1].shortest, FASTER)) {
+    if (trial_succeeded(conn, rate, others)) {
         capped->failed = 0;
         conn->engine->count.paths_kept++;
         btl_ib_trace(conn, BTL_IB_TRACE_path_kept, BTL_IB_CAUSE_none, NULL, paths->count - 1);
         BTL_IB_LOG(conn->engine, 10,
                    "peer %u.%u: path %u is used, too: %llu segments/s, at least %llu were needed; "
-                   "shortest round trip %u us, the usual one's %u",
+                   "shortest round trip %u us, the others' %u",
                    BTL_IB_NAME_ARGS(conn->identity.name), paths->count, (unsigned long long) rate,
-                   (unsigned long long) paths->needed, paths->path[paths->count - 1].shortest,
-                   paths->path[0].shortest);
+                   (unsigned long long) paths->needed, last->shortest, others);
         return;
     }
     capped->next_at = now + ((uint64_t) PAUSE << capped->failed);
@@ -282,20 +334,21 @@ static void path_missed(btl_ib_conn_t *conn, uint32_t i)
     path->deaths = (uint8_t) btl_ib_min_u32(path->deaths + 1u, DOUBLINGS_MAX);
 }
 
-/* Has a path that carries far less than the best take another port; bulk leaves the usual one,
- * which has none, for a while. */
+/* Has a path that carries far less than the best take another port, and bulk do without it for a
+ * while: the usual one, which has no other port, at once, another one if that happened before. */
 static void path_slow(btl_ib_conn_t *conn, uint32_t i)
 {
     btl_ib_path_t *path = &conn->capped.paths->path[i];
 
-    path->renew_at = conn->engine->clock.now + ((uint64_t) SLOW_PAUSE << path->slow);
-    path->slow = (uint8_t) btl_ib_min_u32(path->slow + 1u, DOUBLINGS_MAX);
     if (i > 0) {
         path_renew(conn, i, BTL_IB_CAUSE_slow);
-        return;
+    } else {
+        btl_ib_trace(conn, BTL_IB_TRACE_path_left, BTL_IB_CAUSE_slow, NULL, 0);
     }
-    path->off_until = path->renew_at;
-    btl_ib_trace(conn, BTL_IB_TRACE_path_left, BTL_IB_CAUSE_slow, NULL, 0);
+    if (i == 0 || path->slow > 0) {
+        path->off_until = conn->engine->clock.now + ((uint64_t) SLOW_PAUSE << path->slow);
+    }
+    path->slow = (uint8_t) btl_ib_min_u32(path->slow + 1u, DOUBLINGS_MAX);
 }
 
 /* Looks for paths that carry far less than the best, or delay far more. */
@@ -303,35 +356,40 @@ static void paths_compare(btl_ib_conn_t *conn)
 {
     btl_ib_paths_t *paths = conn->capped.paths;
     const uint64_t now = conn->engine->clock.now;
-    uint32_t most = 0, shortest = UINT32_MAX;
+    const uint32_t most = most_of_first(paths, paths->count);
+    const uint32_t shortest = shortest_of_first(conn, paths->count);
+    uint64_t acked = 0;
 
-    for (uint32_t i = 0; i < paths->count; i++) {
-        most = btl_ib_max_u32(most, paths->path[i].acked);
-        shortest = btl_ib_min_u32(shortest, paths->path[i].shortest);
-    }
     for (uint32_t i = 0; i < paths->count; i++) {
         btl_ib_path_t *path = &paths->path[i];
         const bool slow =
             most >= SEGMENTS
             && (path->acked < most / SLOW || is_beyond(path->shortest, shortest, SLOW));
         path->deaths = path->acked > 0 ? 0 : path->deaths;
+        acked += path->acked;
         path->acked = 0;
-        if (slow && btl_ib_path_is_used(conn, i) && now >= path->renew_at) {
+        if (slow && btl_ib_path_is_used(conn, i)) {
             path_slow(conn, i);
         }
     }
     begin_shortest(paths);
+    paths->best_rate =
+        btl_ib_max_u64(paths->best_rate, acked * UINT64_C(1000000) / (now - paths->compared_at));
     paths->compared_at = now;
 }
 
-/* Notes what an acknowledgement shows of a queue. */
+/* Notes what an acknowledgement shows of a queue. The usual path's shows nothing while bulk does
+ * without it. */
 static void note_queue(btl_ib_conn_t *conn, bool limited)
 {
     btl_ib_capped_t *capped = &conn->capped;
+    const btl_ib_paths_t *paths = capped->paths;
 
     capped->watched = true;
     capped->limited = capped->limited || limited;
-    if (conn->loss.sample != 0) {
+    if (conn->loss.sample != 0
+        && (paths == NULL
+            || (paths->sampled != UINT32_MAX && btl_ib_path_is_used(conn, paths->sampled)))) {
         capped->shortest =
             btl_ib_min_u32(capped->shortest, conn->loss.sample - conn->loss.sample_hosts);
     }
@@ -347,7 +405,11 @@ void btl_ib_path_health_look(btl_ib_conn_t *conn, bool limited)
     note_queue(conn, limited);
     judge_period(conn);
     btl_ib_paths_t *paths = conn->capped.paths;
-    if (paths == NULL || now - paths->looked_at < LOOK_EACH) {
+    if (paths == NULL) {
+        return;
+    }
+    paths->sampled = UINT32_MAX;
+    if (now - paths->looked_at < LOOK_EACH) {
         return;
     }
     paths->looked_at = now;

@@ -27,13 +27,25 @@ static uint32_t path_in_flight(const btl_ib_conn_t *conn, uint32_t i)
     return i > 0 ? paths->path[i].in_flight : conn->sentmap.in_flight - others_in_flight(paths);
 }
 
+/* True if what leaves by the usual path goes by the flow of another one, as that of its own was
+ * left. */
+static bool usual_has_no_flow(const btl_ib_conn_t *conn)
+{
+    for (uint32_t i = 1; i < conn->capped.paths->count; i++) {
+        if (conn->capped.paths->path[i].flow == conn->flow.now) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool btl_ib_path_is_used(const btl_ib_conn_t *conn, uint32_t i)
 {
     const btl_ib_paths_t *paths = conn->capped.paths;
 
     return !(paths->leaving && i == paths->count - 1)
            && conn->engine->clock.now >= paths->path[i].off_until
-           && (i > 0 || conn->flow.now == BTL_IB_FLOW_USUAL);
+           && (i > 0 || !usual_has_no_flow(conn));
 }
 
 uint32_t btl_ib_path_timeout(const btl_ib_conn_t *conn, uint32_t i)
@@ -99,6 +111,7 @@ static btl_ib_cc_round_t path_acked(btl_ib_conn_t *conn, uint32_t i, uint32_t co
         own.rtt = own.delay = own.awake = 0;
     }
     path->acked += count;
+    conn->capped.limited = conn->capped.limited || own.limited;
     return path->cc.ops->acked(&path->cc, &own);
 }
 
@@ -126,7 +139,6 @@ static btl_ib_cc_round_t several_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *a
         const btl_ib_cc_round_t of_path = path_acked(conn, 0, rest, ack);
         was = paths->sampled == 0 ? of_path : was;
     }
-    paths->sampled = UINT32_MAX;
     paths->acked += ack->count;
     btl_ib_paths_sum(conn);
     return was;
@@ -290,6 +302,12 @@ void btl_ib_paths_idle(btl_ib_conn_t *conn)
 }
 
 /* ---- what leaves, and what became of it ---- */
+
+void btl_ib_paths_usual_found(btl_ib_conn_t *conn)
+{
+    conn->capped.next_at = 0;
+    conn->capped.failed = conn->capped.failed > 0; /* the port that was tried is known, still */
+}
 
 void btl_ib_paths_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {

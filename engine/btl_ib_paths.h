@@ -36,11 +36,14 @@ struct btl_ib_segment;
  *   the usual flow everything else takes a path's flow (btl_ib_flow.h), and asks for the way
  *   back.
  * - One that carries less than a quarter of the best has a slow link: it gets another port, too; if
- *   it is the usual one, which has none, bulk does without it for 4 s, and then for longer.
+ *   it is the usual one, which has none, or had others already, bulk does without it for 4 s, and
+ *   then for longer.
  * - Delay alone is no sign of a slow link: several flows take more of a queue that others share.
  *   But where bulk of the only path met a queue for half a second a path is tried, and stays if its
- *   shortest round trip is less than half of the usual one's in the same time: two flows in one
- *   queue have the same. Paths that delay four times as much as the best are slow, too.
+ *   shortest round trip is less than half of the others' in the same time: two flows in one queue
+ *   have the same. So it is with several that carry less than a quarter of what they did. Paths
+ *   that delay four times as much as the best are slow, too. Delay counts only of paths that carry
+ *   a quarter of what the best does: an idle link has none, however slow it is.
  *
  * The connection has memory for paths only while it has more than one. Its own congestion control
  * (conn->cc) is the sum of theirs then. Invariant: a segment in flight whose `path` is not 0 is in
@@ -53,15 +56,14 @@ typedef struct btl_ib_path {
     btl_ib_cc_t cc;
     btl_ib_rtt_t rtt;   /* until what went by it was acknowledged */
     uint32_t shortest;  /* us: its shortest since paths were compared; UINT32_MAX: none */
-    uint64_t off_until; /* us: it died again and again, and is not used until then */
-    uint64_t renew_at;  /* us: when it may be found slow again */
+    uint64_t off_until; /* us: it died again and again, or is slow, and not used until then */
     uint32_t in_flight; /* of the usual one: unused */
     uint32_t newly;     /* segments that the acknowledgement in hand names */
     uint32_t acked;     /* segments since paths were compared */
     uint8_t flow;       /* btl_ib_tx_t.flow */
     uint8_t missed;     /* times in a row that what was in flight was not acknowledged in time */
     uint8_t deaths;     /* in a row */
-    uint8_t slow;       /* times that it got another port for being slow */
+    uint8_t slow;       /* times that it was found slow */
 } btl_ib_path_t;
 
 typedef struct btl_ib_paths {
@@ -72,6 +74,7 @@ typedef struct btl_ib_paths {
     bool leaving;         /* the last one is not used any more */
     uint64_t looked_at;   /* us: when paths were last looked at, */
     uint64_t compared_at; /* us: and compared */
+    uint64_t best_rate;   /* segments in a second, between two times that they were compared */
     uint64_t acked;       /* segments, by all */
     uint64_t trial_at;    /* us: when the last one began to be measured; 0: it is no trial */
     uint64_t trial_acked; /* `acked` then */
@@ -126,6 +129,10 @@ void btl_ib_paths_end(struct btl_ib_conn *conn);
 void btl_ib_paths_idle(struct btl_ib_conn *conn);
 
 /* ---- what leaves by them, and what becomes of it ---- */
+
+/* Notes that the usual path has its own flow again, which was left: trials beside the other one say
+ * nothing of it, and the next need not wait. */
+void btl_ib_paths_usual_found(struct btl_ib_conn *conn);
 
 /* Called before a segment is taken for lost: tells the congestion control of its path, and notes
  * what shows whether bulk is capped. */

@@ -183,6 +183,7 @@ SCENARIO(paths_of_spine, "ECMP: one of two links is ten times slower, then dead"
 SCENARIO(flow_of_dead_spine, "ECMP: the link of the usual flow dies, and nobody notices")
 SCENARIO(paths_end, "a connection ends while its bulk leaves by four flows at once")
 SCENARIO(paths_of_slow_spine, "ECMP: the usual flow's link is slow, and loses nothing")
+SCENARIO(paths_beside_idle, "ECMP: short messages by the slow link, idle, take less time")
 SCENARIO(paths_to_older_peer, "a policer, and a peer that drops what comes from further ports")
 SCENARIO(flows_all_die, "no flow leads there any more: told after 5 s")
 SCENARIO(port_flaps, "the only port goes down for a while: the job waits and goes on")

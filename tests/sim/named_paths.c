@@ -231,6 +231,44 @@ void paths_of_slow_spine(sim_t *sim)
     }
 }
 
+/* The same, beside short messages. */
+static uint64_t rate_beside(sim_t *sim, uint64_t time)
+{
+    for (uint64_t at = 0; at < time; at += SIM_MS(20)) {
+        say(sim, 0, 1, 100, at);
+    }
+    return rate_of(sim, time);
+}
+
+/* Bulk left a slow link, which is idle now: what is short, and still goes by it, takes less time
+ * than bulk by the fast one, which has a queue. That is no reason to leave the fast one. Then the
+ * links change places, again and again, so that both paths may have the slow one: bulk finds the
+ * fast one each time. */
+void paths_beside_idle(sim_t *sim)
+{
+    enum { LINK_SLOW = SLOW / 5, LINK_FAST = 2 * SLOW };
+
+    begin_joined(sim, PATHS, 65487);
+    const datagram_t usual = {
+        .src = rail_address(sim->procs[0].rails[0]),
+        .dst = rail_address(sim->procs[1].rails[0]),
+    };
+    uint32_t slow = links_spine(sim, &usual);
+    stream_bulk(sim);
+    for (uint32_t turn = 0; turn < 4; turn++) {
+        sim->spine[slow] = (wire_t){.rate = LINK_SLOW, .queue = 1 << 18};
+        sim->spine[1 - slow] = (wire_t){.rate = LINK_FAST, .queue = 1 << 18};
+        for (uint32_t i = 0; i < 40; i++) {
+            if (rate_beside(sim, SIM_MS(500)) > LINK_FAST * 8 / 10) {
+                break;
+            }
+        }
+        must_be_at_least(sim, "Mbit/s", rate_beside(sim, SIM_S(4)), LINK_FAST * 8 / 10);
+        slow = 1 - slow;
+    }
+    stop(sim);
+}
+
 /* So few messages at once fill no window, and no path is tried. The link that the usual flow takes
  * dies, as routers of a fabric do not notice: of all ports of both processes half lead nowhere, so
  * each goes on with another one, and another, until both have one of the other link. */

@@ -607,6 +607,27 @@ TEST_WITH(which_is_the_check, set_up_flow, tear_down)
     assert_int_equal(flow->lost, 0);
 }
 
+/* Where the usual flow was left, and leads there again, a path is tried beside it at once. */
+TEST_WITH(trials_beside_the_usual_flow, set_up_flow, tear_down)
+{
+    for (uint32_t lost = 2; lost <= 3; lost++) {
+        take_other(500, 300);
+        check = *check_out();
+        conn->capped.next_at = 7;
+        conn->capped.failed = 5;
+        flow->lost = (uint8_t) lost;
+        btl_ib_flow_arrived(conn, &check);
+        assert_int_equal(conn->capped.next_at, lost < 3 ? 7 : 0);
+        assert_int_equal(conn->capped.failed, lost < 3 ? 5 : 1); /* the port is no new one */
+    }
+    conn->capped.failed = 0;
+    take_other(500, 300);
+    check = *check_out();
+    flow->lost = 3;
+    btl_ib_flow_arrived(conn, &check);
+    assert_int_equal(conn->capped.failed, 0);
+}
+
 /* A check is lost if something that was sent a timeout later is answered. */
 TEST_WITH(check_lost, set_up_flow, tear_down)
 {

@@ -270,9 +270,52 @@ TEST_WITH(not_queued, set_up_begun, tear_down)
     conn->loss.sample = 0; /* nothing more is measured */
     pass(PERIOD, BULK, 0, 0);
     assert_int_not_equal(capped->queued_at, 0);
-    add_paths(1); /* others have one queue with it, or none */
-    meet_queue(1000 * MS);
-    assert_int_equal(engine->count.paths_tried, 0);
+}
+
+/* The same, where the round trip is known to be that of a path. */
+static void meet_queue_by(uint32_t path, uint64_t time)
+{
+    for (uint64_t at = 0; at < time; at += PERIOD) {
+        capped->paths->sampled = path;
+        capped->paths->compared_at = engine->clock.now;
+        pass_limited(PERIOD, BULK, QUEUE + 1);
+        assert_int_equal(capped->paths->sampled, UINT32_MAX);
+    }
+}
+
+/* Several paths that carry less than a quarter of what they did: one more is tried. */
+TEST_WITH(queued_and_slowed, set_up_begun, tear_down)
+{
+    add_paths(1);
+    capped->paths->best_rate = 4 * 12800 + 3; /* 256 in 20 ms */
+    meet_queue_by(1, 1000 * MS);
+    assert_int_not_equal(capped->queued_at, 0);
+    assert_int_equal(engine->count.paths_tried, 0); /* that is normal for them */
+    capped->paths->best_rate = 4 * 12801;
+    meet_queue_by(1, PERIOD);
+    assert_int_equal(engine->count.paths_tried, 1);
+    assert_int_equal(capped->paths->count, 3);
+    assert_int_equal(capped->paths->needed, 0);
+}
+
+/* Only what goes by paths that bulk uses shows whether it meets a queue. */
+TEST_WITH(queue_of_a_path, set_up_begun, tear_down)
+{
+    add_paths(1);
+    meet_queue_by(UINT32_MAX, PERIOD); /* of which one is not known */
+    assert_int_equal(capped->queued_at, 0);
+    meet_queue_by(0, PERIOD);
+    assert_int_not_equal(capped->queued_at, 0);
+    path_of(0)->off_until = UINT64_MAX;
+    meet_queue_by(0, PERIOD);
+    assert_int_equal(capped->queued_at, 0);
+    meet_queue_by(1, PERIOD);
+    assert_int_not_equal(capped->queued_at, 0);
+    conn->loss.sample = QUEUE; /* what goes by the idle one hides no queue */
+    capped->paths->sampled = 0;
+    look();
+    meet_queue_by(1, PERIOD);
+    assert_int_not_equal(capped->queued_at, 0);
 }
 
 /* ---- a trial ---- */
@@ -434,6 +477,64 @@ static void try_for_delay(uint32_t usual, uint32_t other)
     path_of(0)->shortest = usual;
     path_of(1)->shortest = other;
     measure(1, 1);
+}
+
+/* Everything goes by it. */
+TEST_WITH(kept_instead_of_the_usual_one, set_up_trial, tear_down)
+{
+    warm();
+    conn->flow.now = path_of(1)->flow;
+    measure(1, 1);
+    must_be_kept();
+    conn->flow.now = 0;
+}
+
+TEST_WITH(not_kept_if_nothing_arrives, set_up_trial, tear_down)
+{
+    warm();
+    conn->flow.now = path_of(1)->flow;
+    measure(1, 0);
+    must_have_failed(1);
+    conn->flow.now = 0;
+}
+
+/* It delays less than half of the best of the others; those that carry little, or that bulk does
+ * without, do not count. */
+TEST_WITH(kept_beside_idle_ones, set_up_begun, tear_down)
+{
+    static const struct {
+        uint32_t acked[2], shortest[2];
+        bool off, kept;
+    } cases[] = {
+        {{400, 100}, {9999, 2500}, false, false}, {{400, 99}, {9999, 2500}, false, true},
+        {{400, 400}, {2500, 9999}, false, false}, {{99, 400}, {2500, 9999}, false, true},
+        {{400, 400}, {2500, 9999}, true, true},   {{400, 400}, {2500, 2501}, true, true},
+        {{400, 400}, {2500, 2500}, true, false},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin();
+        add_paths(1);
+        be_capped();
+        assert_int_equal(capped->paths->count, 3);
+        capped->paths->needed = 0;
+        capped->paths->trial_acked = capped->paths->acked;
+        for (uint32_t k = 0; k < 2; k++) {
+            path_of(k)->acked = cases[i].acked[k];
+            path_of(k)->shortest = cases[i].shortest[k];
+        }
+        path_of(0)->off_until = cases[i].off ? UINT64_MAX : 0;
+        path_of(2)->acked = 1000;
+        path_of(2)->shortest = 1000;
+        const uint64_t kept = engine->count.paths_kept;
+        engine->clock.now += 2 * PERIOD;
+        capped->since = engine->clock.now;
+        look();
+        assert_int_equal(engine->count.paths_kept - kept, cases[i].kept);
+        btl_ib_paths_end(conn);
+        capped->next_at = 0;
+        capped->failed = 0;
+    }
 }
 
 TEST_WITH(kept_for_its_delay, set_up_trial, tear_down)
@@ -723,10 +824,38 @@ TEST_WITH(slow_by_its_rate, set_up_idle_three, tear_down)
     assert_int_equal(renewed, FLOWS + 2);
     assert_int_equal(engine->count.paths_renewed, 1);
     must_be_traced(1, BTL_IB_TRACE_path_renewed, BTL_IB_CAUSE_slow, 2);
-    assert_int_equal(path_of(2)->renew_at, engine->clock.now + 4000 * MS);
     assert_int_equal(path_of(2)->off_until, 0); /* it is used by its new port */
     compare(BULK, BULK, 0);
-    assert_int_equal(renewals, 1); /* not so soon */
+    assert_int_equal(renewals, 2);
+    assert_int_equal(path_of(2)->off_until, engine->clock.now + 8000 * MS);
+    compare(BULK, BULK, 0);
+    assert_int_equal(renewals, 2); /* bulk does without it */
+}
+
+/* The best that all carried together between two times is remembered. */
+TEST_WITH(best_rate, set_up_idle_three, tear_down)
+{
+    compare(BULK, 2 * BULK, 3 * BULK);
+    assert_int_equal(capped->paths->best_rate, 2 * 6 * BULK);
+    compare(BULK, BULK, BULK);
+    assert_int_equal(capped->paths->best_rate, 2 * 6 * BULK);
+    compare(5 * BULK, BULK, BULK);
+    assert_int_equal(capped->paths->best_rate, 2 * 7 * BULK);
+}
+
+/* What is short takes little time by an idle link, however slow it is: that makes no other one
+ * slow. */
+TEST_WITH(not_slow_beside_an_idle_one, set_up_idle_three, tear_down)
+{
+    path_of(0)->shortest = 10;
+    path_of(1)->shortest = path_of(2)->shortest = 4000;
+    compare(BULK / 4 - 1, BULK, BULK);
+    assert_int_equal(renewals, 0);
+    path_of(0)->off_until = 0;
+    path_of(0)->shortest = 10;
+    path_of(1)->shortest = path_of(2)->shortest = 4000;
+    compare(BULK / 4, BULK, BULK);
+    assert_int_equal(renewals, 2);
 }
 
 /* One that delays four times as much as the best. */
@@ -763,6 +892,11 @@ TEST_WITH(slow_beside_the_best, set_up_idle_three, tear_down)
     compare(BULK, BULK, 0);
     assert_int_equal(renewals, 2);
     assert_int_equal(renewed, FLOWS + 2);
+    path_of(1)->shortest = 1000; /* it was found slow before, and so it is off now */
+    path_of(2)->shortest = 4 * 1000 + 501;
+    compare(BULK, BULK, BULK);
+    assert_int_equal(renewals, 3);
+    assert_false(btl_ib_path_is_used(conn, 2));
 }
 
 /* The usual one, which has no other port, is off for longer each time. */

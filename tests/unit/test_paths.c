@@ -201,10 +201,14 @@ TEST_WITH(used, set_up, tear_down)
     assert_true(btl_ib_path_is_used(conn, 1));
     assert_false(btl_ib_path_is_used(conn, 2));
     capped->paths->leaving = false;
-    conn->flow.now = FLOWS; /* nothing leaves by the usual flow */
-    assert_false(btl_ib_path_is_used(conn, 0));
-    assert_true(btl_ib_path_is_used(conn, 1));
-    assert_true(btl_ib_path_is_used(conn, 2));
+    conn->flow.now = FLOWS; /* another flow of its own */
+    assert_true(btl_ib_path_is_used(conn, 0));
+    for (uint32_t i = 1; i < 3; i++) {
+        conn->flow.now = path_of(i)->flow; /* it has none */
+        assert_false(btl_ib_path_is_used(conn, 0));
+        assert_true(btl_ib_path_is_used(conn, 1));
+        assert_true(btl_ib_path_is_used(conn, 2));
+    }
 }
 
 /* A path's answers may take as long as any of the connection's, or as its own. */
@@ -325,7 +329,6 @@ TEST_WITH(acknowledged_by_each, set_up, tear_down)
         path_of(0)->missed = 2;
         path_of(0)->rack = (btl_ib_rack_t){.order = 5, .at = 5};
         assert_int_equal(take_ack(7, sampled), told[sampled].round);
-        assert_int_equal(capped->paths->sampled, UINT32_MAX);
         assert_int_equal(capped->paths->acked, 7 * (sampled + 1));
         for (uint32_t i = 0; i < 3; i++) {
             static const uint32_t counts[] = {2, 3, 2}, sent_at[] = {500, 111, 222};
@@ -390,8 +393,12 @@ TEST_WITH(limited, set_up, tear_down)
 {
     add_paths(2);
     for (uint32_t i = 0; i < 2; i++) {
+        capped->limited = false;
+        assert_false(is_limited(i, 72, 100, 64));
+        assert_false(capped->limited);
         assert_true(is_limited(i, 73, 100, 64)); /* 75 before, and a third of that */
         assert_false(is_limited(i, 72, 100, 64));
+        assert_true(capped->limited); /* once is enough */
         assert_true(is_limited(i, 89, 100, 10));
         assert_false(is_limited(i, 88, 100, 10));
         assert_true(is_limited(i, 98, 100, 1));

@@ -68,8 +68,8 @@ static inline void btl_ib_gso_retransmitting(btl_ib_segment_t *segment)
 int btl_ib_gso_joined(const btl_ib_conn_t *conn, const btl_ib_tx_t *tx, int count);
 
 /* Notes that the host refused the first `count` datagrams as joined ones for want of buffers
- * (ENOBUFS), and took all of them alone at once behind that: so no queue of its was full. That
- * counts as a loss. */
+ * (ENOBUFS), and took all of them alone at once behind that: so most likely no queue of its was
+ * full. That counts as a loss. */
 void btl_ib_gso_refused(btl_ib_conn_t *conn, const btl_ib_tx_t *tx, int count);
 
 /* Notes that the last copy of a segment was lost. Returns true if it was joined with others: then

@@ -31,7 +31,9 @@ enum {
     SLOW = 4,              /* so many times more does the best carry, or less does it delay */
     FASTER = 2,            /* so many times less does one delay that is worth being kept for that */
     SLOW_WAIT = 500000,    /* us of a queue, until another path is tried for that */
-    SLOW_PAUSE = 4000000,  /* us without a slow path, the first time */
+    SLOW_PAUSE = 4000000,  /* us without the usual one that is slow, the first time: others take
+                              PAUSE, as a flow gets no other port within 1 s */
+    WEAR = 64,             /* one of so many of the best rate wears off between two times */
 };
 
 /* ---- is it capped? ---- */
@@ -94,30 +96,35 @@ static void try_path(btl_ib_conn_t *conn, uint64_t needed, btl_ib_trace_cause_t 
     btl_ib_conn_ready(conn);
 }
 
-/* True if several paths carry far less than they did: the links of all became slow, or others got
- * slow ones. `rate`: segments in a second. */
-static bool has_slowed(const btl_ib_paths_t *paths, uint64_t rate)
+/* True if all of bulk leaves by one flow. */
+static bool has_one_flow(const btl_ib_conn_t *conn)
 {
-    return rate < paths->best_rate / SLOW;
+    const btl_ib_paths_t *paths = conn->capped.paths;
+
+    return paths == NULL || paths->count == 1
+           || (paths->count == 2 && !btl_ib_paths_usual_has_flow(conn));
+}
+
+/* True if bulk always met a queue, for long, and another path may be tried. */
+static bool is_trial_due(const btl_ib_conn_t *conn)
+{
+    const btl_ib_capped_t *capped = &conn->capped;
+
+    return capped->queued_at != 0 && conn->engine->clock.now >= capped->queued_at + SLOW_WAIT
+           && conn->engine->clock.now >= capped->next_at;
 }
 
 /* Tries a path where a period shows, as those before did, that the network limits bulk: by losses
- * without a queue, or by a queue that the only path, or several slow ones, always have. `rate`:
- * segments in a second. */
+ * without a queue, or by a queue that the only path always has. `rate`: segments in a second. */
 static void try_if_limited(btl_ib_conn_t *conn, uint64_t rate)
 {
     btl_ib_capped_t *capped = &conn->capped;
-    const uint64_t now = conn->engine->clock.now;
     const uint32_t count = capped->paths == NULL ? 1 : capped->paths->count;
 
-    if (now < capped->next_at) {
-        return;
-    }
-    if (capped->periods == PERIODS) {
+    if (capped->periods == PERIODS && conn->engine->clock.now >= capped->next_at) {
         capped->periods = 0;
         try_path(conn, rate + rate / (2 * count), BTL_IB_CAUSE_capped);
-    } else if (capped->queued_at != 0 && now >= capped->queued_at + SLOW_WAIT
-               && (count == 1 || has_slowed(capped->paths, rate))) {
+    } else if (has_one_flow(conn) && is_trial_due(conn)) {
         try_path(conn, 0, BTL_IB_CAUSE_slow);
     }
 }
@@ -156,36 +163,37 @@ static void begin_shortest(btl_ib_paths_t *paths)
     }
 }
 
-/* Returns the most segments that one of the first `count` paths carried since paths were
- * compared. */
-static uint32_t most_of_first(const btl_ib_paths_t *paths, uint32_t count)
+/* Returns the most segments of bulk that one of the first `count` paths carried since paths were
+ * compared; of those that bulk does without nothing is known. */
+static uint32_t most_of_first(const btl_ib_conn_t *conn, uint32_t count)
 {
     uint32_t most = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        most = btl_ib_max_u32(most, paths->path[i].acked);
+        if (btl_ib_path_is_used(conn, i)) {
+            most = btl_ib_max_u32(most, conn->capped.paths->path[i].acked);
+        }
     }
     return most;
 }
 
 /* Returns the shortest round trip of the first `count` paths; UINT32_MAX: none is known. Leaves
- * out those of them that bulk does without, or that carried little: an idle link has no queue,
- * however slow it is. */
+ * out those of them that carried little, and so have no queue, however slow they are. */
 static uint32_t shortest_of_first(const btl_ib_conn_t *conn, uint32_t count)
 {
-    const btl_ib_paths_t *paths = conn->capped.paths;
-    const uint32_t little = most_of_first(paths, count) / SLOW;
+    const uint32_t little = most_of_first(conn, count) / SLOW;
     uint32_t shortest = UINT32_MAX;
 
     for (uint32_t i = 0; i < count; i++) {
-        if (btl_ib_path_is_used(conn, i) && paths->path[i].acked >= little) {
-            shortest = btl_ib_min_u32(shortest, paths->path[i].shortest);
+        const btl_ib_path_t *path = &conn->capped.paths->path[i];
+        if (btl_ib_path_is_used(conn, i) && path->acked >= little) {
+            shortest = btl_ib_min_u32(shortest, path->shortest);
         }
     }
     return shortest;
 }
 
-/* True if the last path, which was measured, is of use: everything goes by it, as the usual flow
+/* True if the last path, which was measured, is of use: what is short goes by it, as the usual flow
  * was left; or the rate of all rose; or it delays far less than the others. A peer of 0.3.0 drops
  * what comes by it. */
 static bool trial_succeeded(const btl_ib_conn_t *conn, uint64_t rate, uint32_t others)
@@ -199,6 +207,15 @@ static bool trial_succeeded(const btl_ib_conn_t *conn, uint64_t rate, uint32_t o
     return last->flow == conn->flow.now
            || (paths->needed != 0 ? rate >= paths->needed
                                   : is_beyond(others, last->shortest, FASTER));
+}
+
+/* Has the next trial wait, for longer each time. */
+static void trial_failed(btl_ib_conn_t *conn)
+{
+    btl_ib_capped_t *capped = &conn->capped;
+
+    capped->next_at = conn->engine->clock.now + ((uint64_t) PAUSE << capped->failed);
+    capped->failed = (uint8_t) btl_ib_min_u32(capped->failed + 1u, DOUBLINGS_MAX);
 }
 
 /* Judges the last path, once it was measured. */
@@ -235,8 +252,7 @@ static void judge_trial(btl_ib_conn_t *conn)
                    (unsigned long long) paths->needed, last->shortest, others);
         return;
     }
-    capped->next_at = now + ((uint64_t) PAUSE << capped->failed);
-    capped->failed = (uint8_t) btl_ib_min_u32(capped->failed + 1u, DOUBLINGS_MAX);
+    trial_failed(conn);
     paths->leaving = true;
     btl_ib_trace(conn, BTL_IB_TRACE_path_left, BTL_IB_CAUSE_no_gain, NULL, paths->count - 1);
 }
@@ -335,61 +351,105 @@ static void path_missed(btl_ib_conn_t *conn, uint32_t i)
 }
 
 /* Has a path that carries far less than the best take another port, and bulk do without it for a
- * while: the usual one, which has no other port, at once, another one if that happened before. */
+ * while; the usual one has no other port. */
 static void path_slow(btl_ib_conn_t *conn, uint32_t i)
 {
     btl_ib_path_t *path = &conn->capped.paths->path[i];
+    const uint64_t pause = (uint64_t) (i > 0 ? PAUSE : SLOW_PAUSE) << path->slow;
 
     if (i > 0) {
         path_renew(conn, i, BTL_IB_CAUSE_slow);
     } else {
         btl_ib_trace(conn, BTL_IB_TRACE_path_left, BTL_IB_CAUSE_slow, NULL, 0);
     }
-    if (i == 0 || path->slow > 0) {
-        path->off_until = conn->engine->clock.now + ((uint64_t) SLOW_PAUSE << path->slow);
-    }
+    path->off_until = conn->engine->clock.now + pause;
     path->slow = (uint8_t) btl_ib_min_u32(path->slow + 1u, DOUBLINGS_MAX);
 }
 
-/* Looks for paths that carry far less than the best, or delay far more. */
+/* Tries another path as all became slow, or another port of the one that carries least, if there is
+ * no further path. */
+static void try_another(btl_ib_conn_t *conn)
+{
+    const btl_ib_paths_t *paths = conn->capped.paths;
+    uint32_t least = 0;
+
+    if (paths->count <= conn->route.via->transport->attr.paths) {
+        try_path(conn, 0, BTL_IB_CAUSE_slow);
+        return;
+    }
+    for (uint32_t i = 1; i < paths->count; i++) {
+        if (paths->path[i].flow != conn->flow.now
+            && (least == 0 || paths->path[i].acked < paths->path[least].acked)) {
+            least = i;
+        }
+    }
+    if (least > 0) {
+        path_renew(conn, least, BTL_IB_CAUSE_slow);
+        trial_failed(conn);
+    }
+}
+
+/* True if bulk used a path, by one port, since paths were compared. */
+static bool was_used(const btl_ib_conn_t *conn, uint32_t i)
+{
+    const btl_ib_paths_t *paths = conn->capped.paths;
+
+    return btl_ib_path_is_used(conn, i) && paths->path[i].off_until <= paths->compared_at;
+}
+
+/* True if a path carried far less than the best, or delayed far more. One by which all that is
+ * short goes keeps its port. */
+static bool is_slow(const btl_ib_conn_t *conn, uint32_t i, uint32_t most, uint32_t shortest)
+{
+    const btl_ib_path_t *path = &conn->capped.paths->path[i];
+
+    return (i == 0 || path->flow != conn->flow.now)
+           && (path->acked < most / SLOW || is_beyond(path->shortest, shortest, SLOW));
+}
+
+/* Looks for paths that carry far less than the best, or delay far more, and whether all of them
+ * carry far less than they did. */
 static void paths_compare(btl_ib_conn_t *conn)
 {
     btl_ib_paths_t *paths = conn->capped.paths;
     const uint64_t now = conn->engine->clock.now;
-    const uint32_t most = most_of_first(paths, paths->count);
+    const uint32_t most = most_of_first(conn, paths->count);
     const uint32_t shortest = shortest_of_first(conn, paths->count);
     uint64_t acked = 0;
 
     for (uint32_t i = 0; i < paths->count; i++) {
         btl_ib_path_t *path = &paths->path[i];
-        const bool slow =
-            most >= SEGMENTS
-            && (path->acked < most / SLOW || is_beyond(path->shortest, shortest, SLOW));
-        path->deaths = path->acked > 0 ? 0 : path->deaths;
         acked += path->acked;
-        path->acked = 0;
-        if (slow && btl_ib_path_is_used(conn, i)) {
+        path->deaths = path->acked > 0 ? 0 : path->deaths;
+        if (most < SEGMENTS || !was_used(conn, i)) {
+            continue;
+        }
+        if (is_slow(conn, i, most, shortest)) {
             path_slow(conn, i);
+        } else {
+            path->slow = 0;
         }
     }
+    const uint64_t rate = acked * UINT64_C(1000000) / (now - paths->compared_at);
+    if (rate < paths->best_rate / SLOW && is_trial_due(conn)) {
+        try_another(conn);
+    }
+    paths->best_rate = btl_ib_max_u64(paths->best_rate - paths->best_rate / WEAR, rate);
+    for (uint32_t i = 0; i < paths->count; i++) {
+        paths->path[i].acked = 0;
+    }
     begin_shortest(paths);
-    paths->best_rate =
-        btl_ib_max_u64(paths->best_rate, acked * UINT64_C(1000000) / (now - paths->compared_at));
     paths->compared_at = now;
 }
 
-/* Notes what an acknowledgement shows of a queue. The usual path's shows nothing while bulk does
- * without it. */
+/* Notes what an acknowledgement shows of a queue. Of several paths btl_ib_paths_acked() does. */
 static void note_queue(btl_ib_conn_t *conn, bool limited)
 {
     btl_ib_capped_t *capped = &conn->capped;
-    const btl_ib_paths_t *paths = capped->paths;
 
     capped->watched = true;
     capped->limited = capped->limited || limited;
-    if (conn->loss.sample != 0
-        && (paths == NULL
-            || (paths->sampled != UINT32_MAX && btl_ib_path_is_used(conn, paths->sampled)))) {
+    if (conn->loss.sample != 0 && capped->paths == NULL) {
         capped->shortest =
             btl_ib_min_u32(capped->shortest, conn->loss.sample - conn->loss.sample_hosts);
     }
@@ -405,16 +465,12 @@ void btl_ib_path_health_look(btl_ib_conn_t *conn, bool limited)
     note_queue(conn, limited);
     judge_period(conn);
     btl_ib_paths_t *paths = conn->capped.paths;
-    if (paths == NULL) {
-        return;
-    }
-    paths->sampled = UINT32_MAX;
-    if (now - paths->looked_at < LOOK_EACH) {
+    if (paths == NULL || now - paths->looked_at < LOOK_EACH) {
         return;
     }
     paths->looked_at = now;
     for (uint32_t i = 0; i < paths->count; i++) {
-        if ((i > 0 || conn->flow.now == BTL_IB_FLOW_USUAL) && path_misses(conn, i)) {
+        if ((i > 0 || btl_ib_paths_usual_has_flow(conn)) && path_misses(conn, i)) {
             path_missed(conn, i);
         }
     }

@@ -27,16 +27,14 @@ static uint32_t path_in_flight(const btl_ib_conn_t *conn, uint32_t i)
     return i > 0 ? paths->path[i].in_flight : conn->sentmap.in_flight - others_in_flight(paths);
 }
 
-/* True if what leaves by the usual path goes by the flow of another one, as that of its own was
- * left. */
-static bool usual_has_no_flow(const btl_ib_conn_t *conn)
+bool btl_ib_paths_usual_has_flow(const btl_ib_conn_t *conn)
 {
     for (uint32_t i = 1; i < conn->capped.paths->count; i++) {
         if (conn->capped.paths->path[i].flow == conn->flow.now) {
-            return true;
+            return false;
         }
     }
-    return false;
+    return true;
 }
 
 bool btl_ib_path_is_used(const btl_ib_conn_t *conn, uint32_t i)
@@ -45,7 +43,7 @@ bool btl_ib_path_is_used(const btl_ib_conn_t *conn, uint32_t i)
 
     return !(paths->leaving && i == paths->count - 1)
            && conn->engine->clock.now >= paths->path[i].off_until
-           && (i > 0 || !usual_has_no_flow(conn));
+           && (i > 0 || btl_ib_paths_usual_has_flow(conn));
 }
 
 uint32_t btl_ib_path_timeout(const btl_ib_conn_t *conn, uint32_t i)
@@ -110,7 +108,6 @@ static btl_ib_cc_round_t path_acked(btl_ib_conn_t *conn, uint32_t i, uint32_t co
     if (i != conn->capped.paths->sampled) {
         own.rtt = own.delay = own.awake = 0;
     }
-    path->acked += count;
     conn->capped.limited = conn->capped.limited || own.limited;
     return path->cc.ops->acked(&path->cc, &own);
 }
@@ -139,6 +136,7 @@ static btl_ib_cc_round_t several_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *a
         const btl_ib_cc_round_t of_path = path_acked(conn, 0, rest, ack);
         was = paths->sampled == 0 ? of_path : was;
     }
+    paths->sampled = UINT32_MAX;
     paths->acked += ack->count;
     btl_ib_paths_sum(conn);
     return was;
@@ -202,6 +200,7 @@ void btl_ib_path_begin(btl_ib_conn_t *conn, uint32_t i)
     btl_ib_rtt_reset(&path->rtt);
     path->shortest = UINT32_MAX;
     path->missed = 0;
+    path->off_until = conn->engine->clock.now;
 }
 
 /* Makes the memory for paths. Returns false if there is none. */
@@ -307,6 +306,10 @@ void btl_ib_paths_usual_found(btl_ib_conn_t *conn)
 {
     conn->capped.next_at = 0;
     conn->capped.failed = conn->capped.failed > 0; /* the port that was tried is known, still */
+    if (conn->capped.paths != NULL) {
+        conn->capped.paths->path[0].off_until = conn->engine->clock.now;
+        conn->capped.paths->path[0].slow = 0;
+    }
 }
 
 void btl_ib_paths_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
@@ -404,12 +407,17 @@ void btl_ib_paths_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *last, uint3
         path->in_flight -= count;
         path->newly += count;
     }
+    const bool is_bulk = btl_ib_segment_is_bulk(last);
+    path->acked += is_bulk ? count : 0;
     /* Only the newest datagram that came by any path is echoed; a slow one's hardly ever. */
     if (last->copies == 1) {
         const uint32_t age =
             btl_ib_clip_u32(conn->engine->clock.now - last->last_sent, BTL_IB_RTT_SAMPLE_MAX);
         btl_ib_rtt_sample(&path->rtt, age, BTL_IB_RTT_SAMPLE_MAX);
-        path->shortest = btl_ib_min_u32(path->shortest, age);
+        if (is_bulk) {
+            path->shortest = btl_ib_min_u32(path->shortest, age);
+            conn->capped.shortest = btl_ib_min_u32(conn->capped.shortest, age);
+        }
     }
     if (conn->loss.sample != 0 && (uint32_t) last->last_sent == conn->loss.sample_echo) {
         conn->capped.paths->sampled = last->path;

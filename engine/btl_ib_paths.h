@@ -35,15 +35,16 @@ struct btl_ib_segment;
  *   what is in flight by it leaves again by others, and its flow takes another port. If that was
  *   the usual flow everything else takes a path's flow (btl_ib_flow.h), and asks for the way
  *   back.
- * - One that carries less than a quarter of the best has a slow link: it gets another port, too; if
- *   it is the usual one, which has none, or had others already, bulk does without it for 4 s, and
- *   then for longer.
+ * - One that carries less than a quarter of the best in half a second has a slow link. It gets
+ *   another port, and bulk does without it for 1 s, and then for longer; so it does without the
+ *   usual one, which has no other port, for 4 s.
  * - Delay alone is no sign of a slow link: several flows take more of a queue that others share.
  *   But where bulk of the only path met a queue for half a second a path is tried, and stays if its
  *   shortest round trip is less than half of the others' in the same time: two flows in one queue
- *   have the same. So it is with several that carry less than a quarter of what they did. Paths
- *   that delay four times as much as the best are slow, too. Delay counts only of paths that carry
- *   a quarter of what the best does: an idle link has none, however slow it is.
+ *   have the same. So it is with several that carry less than a quarter of what they did; if there
+ *   is no further one, one of them gets another port. Paths that delay four times as much as the
+ *   best are slow, too.
+ * - What is short does not count: an idle link has no queue, however slow it is.
  *
  * The connection has memory for paths only while it has more than one. Its own congestion control
  * (conn->cc) is the sum of theirs then. Invariant: a segment in flight whose `path` is not 0 is in
@@ -54,16 +55,18 @@ typedef struct btl_ib_path {
     btl_ib_list_t sent; /* in flight by it, by time of last sending; of the usual one: unused */
     btl_ib_rack_t rack; /* what arrived by it; of the usual one: at */
     btl_ib_cc_t cc;
-    btl_ib_rtt_t rtt;   /* until what went by it was acknowledged */
-    uint32_t shortest;  /* us: its shortest since paths were compared; UINT32_MAX: none */
-    uint64_t off_until; /* us: it died again and again, or is slow, and not used until then */
+    btl_ib_rtt_t rtt; /* until what went by it was acknowledged */
+    uint32_t
+        shortest; /* us: the shortest of its bulk since paths were compared; UINT32_MAX: none */
+    uint64_t off_until; /* us: bulk does without it until then: it is slow, or died again and again;
+                           if that is over: it is used by its present port since then */
     uint32_t in_flight; /* of the usual one: unused */
     uint32_t newly;     /* segments that the acknowledgement in hand names */
-    uint32_t acked;     /* segments since paths were compared */
+    uint32_t acked;     /* segments of bulk since paths were compared */
     uint8_t flow;       /* btl_ib_tx_t.flow */
     uint8_t missed;     /* times in a row that what was in flight was not acknowledged in time */
     uint8_t deaths;     /* in a row */
-    uint8_t slow;       /* times that it was found slow */
+    uint8_t slow;       /* times in a row that it was found slow */
 } btl_ib_path_t;
 
 typedef struct btl_ib_paths {
@@ -74,7 +77,7 @@ typedef struct btl_ib_paths {
     bool leaving;         /* the last one is not used any more */
     uint64_t looked_at;   /* us: when paths were last looked at, */
     uint64_t compared_at; /* us: and compared */
-    uint64_t best_rate;   /* segments in a second, between two times that they were compared */
+    uint64_t best_rate;   /* segments of bulk in a second, by all; wears off in a minute */
     uint64_t acked;       /* segments, by all */
     uint64_t trial_at;    /* us: when the last one began to be measured; 0: it is no trial */
     uint64_t trial_acked; /* `acked` then */
@@ -90,7 +93,8 @@ typedef struct btl_ib_capped {
     uint32_t acked;        /* segments by then; wraps */
     uint32_t lost;         /* in the period */
     uint32_t delay;     /* us: the shortest that certainly the network took when some was found */
-    uint32_t shortest;  /* us: the same of all acknowledgements of the period; UINT32_MAX: none */
+    uint32_t shortest;  /* us: the same of all acknowledgements of the period, or of all bulk, if
+                           there are several paths; UINT32_MAX: none */
     uint64_t queued_at; /* us: since then all periods met a queue in the network; 0: the last did
                            not */
     uint8_t periods;    /* in a row in which it seemed so */
@@ -110,6 +114,10 @@ void btl_ib_paths_remove_last(struct btl_ib_conn *conn);
 
 /* Forgets what is known of a path: its flow has another port. */
 void btl_ib_path_begin(struct btl_ib_conn *conn, uint32_t i);
+
+/* True if the usual path has a flow of its own: not that of another one, as it has if its own was
+ * left. */
+bool btl_ib_paths_usual_has_flow(const struct btl_ib_conn *conn);
 
 /* True if bulk may leave by a path. */
 bool btl_ib_path_is_used(const struct btl_ib_conn *conn, uint32_t i);

@@ -347,7 +347,7 @@ static int send_datagrams(btl_ib_conn_t *conn, btl_ib_datagrams_t *batch,
             datagram_left(conn, batch, done + i, segments[done + i], true);
         }
         done += sent;
-        if (done < batch->count && error == ENOBUFS && joined == 0) {
+        if (done < batch->count && error == ENOBUFS) {
             const int run = btl_ib_gso_joined(conn, batch->tx + done, batch->count - done);
             if (run > 1) {
                 refused = done;
@@ -356,14 +356,16 @@ static int send_datagrams(btl_ib_conn_t *conn, btl_ib_datagrams_t *batch,
                 continue;
             }
         }
+        if (done < refused + joined) { /* a queue that is full takes less of the burst alone, too */
+            joined = 0;
+        }
         if (done == batch->count || !lose_untaken(conn, &batch->tx[done], segments[done], error)) {
             break;
         }
         datagram_left(conn, batch, done, segments[done], false);
         done++;
     }
-    /* A queue that is full takes less of the burst alone, too. */
-    if (joined > 0 && *taken >= refused + joined) {
+    if (joined > 0) {
         btl_ib_gso_refused(conn, batch->tx + refused, joined);
     }
     return done;

@@ -272,50 +272,31 @@ TEST_WITH(not_queued, set_up_begun, tear_down)
     assert_int_not_equal(capped->queued_at, 0);
 }
 
-/* The same, where the round trip is known to be that of a path. */
-static void meet_queue_by(uint32_t path, uint64_t time)
+/* Several paths meet a queue: their bulk, whose acknowledgements say so. */
+static void meet_queue_by_several(uint64_t time)
 {
     for (uint64_t at = 0; at < time; at += PERIOD) {
-        capped->paths->sampled = path;
         capped->paths->compared_at = engine->clock.now;
-        pass_limited(PERIOD, BULK, QUEUE + 1);
-        assert_int_equal(capped->paths->sampled, UINT32_MAX);
+        capped->shortest = QUEUE + 1;
+        pass_limited(PERIOD, BULK, QUEUE); /* a sample is perhaps that of what is short */
     }
 }
 
-/* Several paths that carry less than a quarter of what they did: one more is tried. */
-TEST_WITH(queued_and_slowed, set_up_begun, tear_down)
+/* Others have one queue with it, or none: no further one is tried, unless they get slow. */
+TEST_WITH(queued_with_others, set_up_begun, tear_down)
 {
     add_paths(1);
-    capped->paths->best_rate = 4 * 12800 + 3; /* 256 in 20 ms */
-    meet_queue_by(1, 1000 * MS);
+    meet_queue_by_several(1000 * MS);
     assert_int_not_equal(capped->queued_at, 0);
-    assert_int_equal(engine->count.paths_tried, 0); /* that is normal for them */
-    capped->paths->best_rate = 4 * 12801;
-    meet_queue_by(1, PERIOD);
+    assert_int_equal(engine->count.paths_tried, 0);
+    conn->flow.now = path_of(1)->flow; /* by which all goes */
+    meet_queue_by_several(PERIOD);
     assert_int_equal(engine->count.paths_tried, 1);
     assert_int_equal(capped->paths->count, 3);
-    assert_int_equal(capped->paths->needed, 0);
-}
-
-/* Only what goes by paths that bulk uses shows whether it meets a queue. */
-TEST_WITH(queue_of_a_path, set_up_begun, tear_down)
-{
-    add_paths(1);
-    meet_queue_by(UINT32_MAX, PERIOD); /* of which one is not known */
-    assert_int_equal(capped->queued_at, 0);
-    meet_queue_by(0, PERIOD);
-    assert_int_not_equal(capped->queued_at, 0);
-    path_of(0)->off_until = UINT64_MAX;
-    meet_queue_by(0, PERIOD);
-    assert_int_equal(capped->queued_at, 0);
-    meet_queue_by(1, PERIOD);
-    assert_int_not_equal(capped->queued_at, 0);
-    conn->loss.sample = QUEUE; /* what goes by the idle one hides no queue */
-    capped->paths->sampled = 0;
-    look();
-    meet_queue_by(1, PERIOD);
-    assert_int_not_equal(capped->queued_at, 0);
+    capped->paths->trial_at = 0;
+    meet_queue_by_several(1000 * MS);
+    assert_int_equal(engine->count.paths_tried, 1);
+    conn->flow.now = 0;
 }
 
 /* ---- a trial ---- */
@@ -824,23 +805,115 @@ TEST_WITH(slow_by_its_rate, set_up_idle_three, tear_down)
     assert_int_equal(renewed, FLOWS + 2);
     assert_int_equal(engine->count.paths_renewed, 1);
     must_be_traced(1, BTL_IB_TRACE_path_renewed, BTL_IB_CAUSE_slow, 2);
-    assert_int_equal(path_of(2)->off_until, 0); /* it is used by its new port */
-    compare(BULK, BULK, 0);
-    assert_int_equal(renewals, 2);
-    assert_int_equal(path_of(2)->off_until, engine->clock.now + 8000 * MS);
-    compare(BULK, BULK, 0);
-    assert_int_equal(renewals, 2); /* bulk does without it */
+    assert_int_equal(path_of(2)->off_until, engine->clock.now + 1000 * MS);
 }
 
-/* The best that all carried together between two times is remembered. */
+/* It is judged again when bulk has used its new port for all of half a second. If that is slow, too,
+ * bulk does without it for longer. */
+TEST_WITH(slow_again, set_up_idle_three, tear_down)
+{
+    for (uint32_t times = 0; times < 8; times++) {
+        const uint32_t doublings = times < 6 ? times : 6;
+        compare(BULK, BULK, 0);
+        assert_int_equal(renewals, times + 1);
+        assert_int_equal(path_of(2)->off_until,
+                         engine->clock.now + (UINT64_C(1000) * MS << doublings));
+        compare(BULK, BULK, 0);
+        engine->clock.now = path_of(2)->off_until;
+        capped->paths->compared_at = engine->clock.now - 1;
+        compare(BULK, BULK, 0);
+        assert_int_equal(renewals, times + 1);
+        assert_int_equal(path_of(2)->slow, times < 6 ? times + 1 : 6);
+        capped->paths->compared_at = path_of(2)->off_until;
+    }
+    compare(BULK, BULK, BULK / 4);
+    assert_int_equal(path_of(2)->slow, 0);
+}
+
+/* The usual one has no other port; a path by which all that is short goes keeps its own. */
+TEST_WITH(slow_by_whose_flow_short_ones_go, set_up_idle_three, tear_down)
+{
+    conn->flow.now = FLOWS + 2;
+    compare(0, BULK, 0);
+    assert_int_equal(renewals, 0);
+    assert_int_equal(path_of(0)->off_until, 0);
+    conn->flow.now = FLOWS + 3;
+    compare(BULK, BULK, 0);
+    assert_int_equal(renewals, 1);
+    conn->flow.now = 0;
+}
+
+/* What leaves by a path of which bulk makes no use is no measure. */
+TEST_WITH(slow_beside_an_unused_one, set_up_idle_three, tear_down)
+{
+    path_of(0)->off_until = UINT64_MAX;
+    compare(4 * BULK + 4, BULK, BULK);
+    assert_int_equal(renewals, 0);
+    path_of(0)->off_until = 0;
+    compare(4 * BULK + 4, BULK, BULK);
+    assert_int_equal(renewals, 2);
+}
+
+/* The best that all carried together between two times is remembered for a while. */
 TEST_WITH(best_rate, set_up_idle_three, tear_down)
 {
     compare(BULK, 2 * BULK, 3 * BULK);
     assert_int_equal(capped->paths->best_rate, 2 * 6 * BULK);
     compare(BULK, BULK, BULK);
-    assert_int_equal(capped->paths->best_rate, 2 * 6 * BULK);
+    assert_int_equal(capped->paths->best_rate, 2 * 6 * BULK * 63 / 64);
     compare(5 * BULK, BULK, BULK);
     assert_int_equal(capped->paths->best_rate, 2 * 7 * BULK);
+}
+
+/* Paths met a queue for long, and carried that much less than before. */
+static void get_slow(uint32_t fewer)
+{
+    capped->paths->best_rate = 4 * 2 * 3 * BULK;
+    capped->queued_at = engine->clock.now;
+    compare(BULK, BULK - fewer, BULK);
+}
+
+/* One more is tried where all carry less than a quarter of what they did... */
+TEST_WITH(all_became_slow, set_up_idle_three, tear_down)
+{
+    get_slow(0);
+    assert_int_equal(engine->count.paths_tried, 0);
+    capped->next_at = engine->clock.now + 501 * MS;
+    get_slow(1);
+    capped->next_at = 0;
+    get_slow(1);
+    assert_int_equal(engine->count.paths_tried, 1);
+    assert_int_equal(capped->paths->count, 4);
+    assert_int_equal(capped->paths->needed, 0);
+    assert_int_equal(renewals, 0);
+    capped->paths->trial_at = 0;
+    capped->queued_at = engine->clock.now + 1; /* it is not for long */
+    capped->paths->best_rate = 4 * 2 * 3 * BULK;
+    path_of(3)->acked = BULK;
+    compare(BULK, 1, BULK);
+    assert_int_equal(renewals, 1); /* path 1 is slow */
+}
+
+/* ...or, if there is no other, a new port of the one that carries least. */
+TEST_WITH(all_became_slow_and_no_more, set_up_begun, tear_down)
+{
+    add_paths(FURTHER);
+    begin();
+    capped->paths->compared_at = engine->clock.now;
+    path_of(3)->off_until = engine->clock.now + 1; /* it was not used for all the time */
+    capped->failed = 2;
+    get_slow(1);
+    assert_int_equal(renewals, 1);
+    assert_int_equal(renewed, FLOWS + 3); /* by which nothing was carried */
+    assert_int_equal(engine->count.paths_tried, 0);
+    assert_int_equal(capped->failed, 3);
+    assert_int_equal(capped->next_at, engine->clock.now + 4000 * MS);
+    capped->next_at = 0;
+    conn->flow.now = FLOWS + 3; /* all that is short goes by that */
+    get_slow(1);
+    assert_int_equal(renewals, 2);
+    assert_int_equal(renewed, FLOWS + 1);
+    conn->flow.now = 0;
 }
 
 /* What is short takes little time by an idle link, however slow it is: that makes no other one
@@ -892,10 +965,6 @@ TEST_WITH(slow_beside_the_best, set_up_idle_three, tear_down)
     compare(BULK, BULK, 0);
     assert_int_equal(renewals, 2);
     assert_int_equal(renewed, FLOWS + 2);
-    path_of(1)->shortest = 1000; /* it was found slow before, and so it is off now */
-    path_of(2)->shortest = 4 * 1000 + 501;
-    compare(BULK, BULK, BULK);
-    assert_int_equal(renewals, 3);
     assert_false(btl_ib_path_is_used(conn, 2));
 }
 
@@ -908,7 +977,7 @@ TEST_WITH(usual_one_slow, set_up_idle_three, tear_down)
         assert_int_equal(path_of(0)->off_until,
                          engine->clock.now + (UINT64_C(4000) * MS << doublings));
         must_be_traced(times + 1, BTL_IB_TRACE_path_left, BTL_IB_CAUSE_slow, 0);
-        engine->clock.now = capped->paths->compared_at = path_of(0)->off_until - 500 * MS;
+        engine->clock.now = capped->paths->compared_at = path_of(0)->off_until;
     }
     assert_int_equal(renewals, 0);
 }

@@ -329,6 +329,7 @@ TEST_WITH(acknowledged_by_each, set_up, tear_down)
         path_of(0)->missed = 2;
         path_of(0)->rack = (btl_ib_rack_t){.order = 5, .at = 5};
         assert_int_equal(take_ack(7, sampled), told[sampled].round);
+        assert_int_equal(capped->paths->sampled, UINT32_MAX);
         assert_int_equal(capped->paths->acked, 7 * (sampled + 1));
         for (uint32_t i = 0; i < 3; i++) {
             static const uint32_t counts[] = {2, 3, 2}, sent_at[] = {500, 111, 222};
@@ -340,7 +341,6 @@ TEST_WITH(acknowledged_by_each, set_up, tear_down)
             assert_int_equal(told[i].ack.delay, i == sampled ? 90 : 0);
             assert_int_equal(told[i].ack.awake, i == sampled ? 80 : 0);
             assert_int_equal(path_of(i)->newly, 0);
-            assert_int_equal(path_of(i)->acked, (sampled + 1) * counts[i]);
         }
         assert_int_equal(told[3].acks, 0);
         assert_int_equal(path_of(0)->missed, 0);
@@ -615,11 +615,13 @@ TEST_WITH(left, set_up, tear_down)
     btl_ib_list_push_tail(&conn->sentmap.sent[BTL_IB_SENT_BULK], &moved[1]->link);
 }
 
-/* Copies of these segments, which are not in flight. */
+/* Copies of these segments of bulk, which are not in flight. */
 static btl_ib_segment_t acked_of(uint32_t path, uint32_t age)
 {
-    return (btl_ib_segment_t){
-        .path = (uint8_t) path, .copies = 1, .last_sent = engine->clock.now - age};
+    return (btl_ib_segment_t){.path = (uint8_t) path,
+                              .copies = 1,
+                              .type = BTL_IB_TYPE_CHUNK,
+                              .last_sent = engine->clock.now - age};
 }
 
 /* Its segments are not in flight by the path, and their age is a round trip of it: if they were
@@ -655,7 +657,51 @@ TEST_WITH(acknowledged, set_up, tear_down)
     assert_int_equal(path_of(0)->newly, 0);
     assert_int_equal(path_of(0)->in_flight, 0);
     assert_int_equal(path_of(0)->shortest, 200);
+    assert_int_equal(path_of(0)->acked, 1);
+    assert_int_equal(path_of(1)->acked, 5);
     path_of(1)->in_flight = 0;
+}
+
+/* What is short says nothing of how much a path carries, nor of its queue. */
+TEST_WITH(acknowledged_short, set_up, tear_down)
+{
+    add_paths(1);
+    capped->shortest = 400;
+    btl_ib_segment_t segment = acked_of(0, 300);
+    segment.type = BTL_IB_TYPE_DATA;
+    btl_ib_paths_acked(conn, &segment, 3);
+    assert_int_equal(path_of(0)->acked, 0);
+    assert_int_equal(path_of(0)->shortest, UINT32_MAX);
+    assert_int_equal(path_of(0)->rtt.srtt8, 8 * 300);
+    assert_int_equal(capped->shortest, 400);
+    segment = acked_of(0, 401);
+    btl_ib_paths_acked(conn, &segment, 3);
+    assert_int_equal(path_of(0)->acked, 3);
+    assert_int_equal(capped->shortest, 400);
+    segment = acked_of(0, 399);
+    btl_ib_paths_acked(conn, &segment, 1);
+    assert_int_equal(capped->shortest, 399);
+}
+
+/* The usual flow leads there again, which was left: nothing is known against its path. */
+TEST_WITH(usual_found, set_up, tear_down)
+{
+    capped->next_at = 7;
+    capped->failed = 5;
+    btl_ib_paths_usual_found(conn);
+    assert_int_equal(capped->next_at, 0);
+    assert_int_equal(capped->failed, 1); /* the port is no new one */
+    add_paths(1);
+    path_of(0)->off_until = path_of(1)->off_until = engine->clock.now + 9;
+    path_of(0)->slow = path_of(1)->slow = 3;
+    btl_ib_paths_usual_found(conn);
+    assert_int_equal(path_of(0)->off_until, engine->clock.now);
+    assert_int_equal(path_of(0)->slow, 0);
+    assert_int_equal(path_of(1)->off_until, engine->clock.now + 9);
+    assert_int_equal(path_of(1)->slow, 3);
+    capped->failed = 0;
+    btl_ib_paths_usual_found(conn);
+    assert_int_equal(capped->failed, 0);
 }
 
 /* The round trip of an acknowledgement is that of the path by which the echoed stamp went. */

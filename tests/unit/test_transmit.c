@@ -33,13 +33,17 @@ static struct {
     btl_ib_wire_part_t part[MOST]; /* the beginning of their bodies */
     uint32_t takes;                /* so many more, and then fails: */
     int error;
-    bool refuses_joined; /* a datagram that may be joined with the next one is not taken */
+    bool refuses_joined; /* a datagram that may be joined with the next one is not taken, */
+    uint32_t refuses;    /* nor are so many others; then it takes some */
 } given;
 
 static int take(btl_ib_transport_t *transport, const btl_ib_tx_t *batch, int n, int *error)
 {
-    const bool refused = given.refuses_joined && n > 1 && batch->gso_most != 1;
+    const bool joined = given.refuses_joined && n > 1 && batch->gso_most != 1;
+    const bool refused = joined || given.refuses > 0;
     const int most = refused ? 0 : (int) btl_ib_min_u32((uint32_t) n, given.takes);
+
+    given.refuses -= !joined && given.refuses > 0;
 
     given.calls++;
     for (int i = 0; i < most; i++) {
@@ -582,6 +586,14 @@ TEST_WITH(burst_refused, set_up, tear_down)
     given.takes = UINT32_MAX;
     given.refuses_joined = false;
     engine->clock.now++;
+    assert_int_equal(btl_ib_transmit_segments(conn, bulk, 15), 15);
+    assert_int_equal(conn->gso.losses, 1);
+    engine->clock.now += NO_BUFFERS_LONG;
+    given.refuses_joined = true;
+    given.refuses = 1; /* the first is refused alone for so long that it counts as lost */
+    assert_int_equal(btl_ib_transmit_segments(conn, bulk, 15), 0);
+    engine->clock.now += NO_BUFFERS_LONG;
+    given.refuses = 1;
     assert_int_equal(btl_ib_transmit_segments(conn, bulk, 15), 15);
     assert_int_equal(conn->gso.losses, 1);
 }

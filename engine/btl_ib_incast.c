@@ -22,6 +22,11 @@ enum {
     COSTLY = 1024,          /* segments that losses while a bound costs rate are judged by */
     BORNE_MOST = 256 / 5,   /* of them: more is worth the bound */
     BORNE_KEPT = 10000000,  /* us */
+    CURED_MOST = 256 / 16,  /* 1/256 of the segments that may be missing where a bound helps */
+    JUDGED = 1000000,       /* us with a bound that are judged together, */
+    TRIAL = 500000,         /* and those without one that they are compared with */
+    FREE_KEPT = 10000000,   /* us without one, or until the next trial, */
+    DOUBLINGS_MAX = 5,      /* and how often that is doubled */
     RATE_PERIODS = 8,
     FULL_PERCENT = 92, /* of the best rate: it is full */
 
@@ -139,6 +144,40 @@ static void bear(btl_ib_incast_t *incast, bool full, uint64_t now)
     incast->costly.missing = 0;
 }
 
+/* Takes up what arrived in a period of `time` us that ends `now`, with a bound or on trial. Begins
+ * a trial, or ends it, when there is enough. */
+static void judge_cost(btl_ib_incast_t *incast, uint64_t time, uint64_t now)
+{
+    btl_ib_incast_cost_t *cost = &incast->cost;
+
+    if (incast->bound == 0 && !cost->on_trial) {
+        return;
+    }
+    cost->time += time;
+    cost->received += incast->received;
+    cost->missing += incast->missing;
+    if (cost->time < (cost->on_trial ? TRIAL : JUDGED)) {
+        return;
+    }
+    const uint64_t all = (uint64_t) cost->received + cost->missing;
+    const uint64_t rate = (uint64_t) cost->received * 1000000 / cost->time;
+    const uint64_t pause = (uint64_t) FREE_KEPT << cost->failed;
+    if (cost->on_trial) {
+        const bool costs = (uint64_t) cost->bounded * 100 < rate * FULL_PERCENT;
+        cost->on_trial = false;
+        cost->free_until = costs ? now + FREE_KEPT : 0;
+        cost->next_at = costs ? 0 : now + pause;
+        cost->failed = costs ? 0 : (uint8_t) btl_ib_min_u32(cost->failed + 1u, DOUBLINGS_MAX);
+    } else if (now >= cost->next_at && (uint64_t) cost->missing * 256 > all * CURED_MOST) {
+        cost->on_trial = true;
+        cost->bounded = btl_ib_clip_u32(rate, UINT32_MAX);
+        incast->bound = 0;
+    }
+    cost->time = 0;
+    cost->received = 0;
+    cost->missing = 0;
+}
+
 /* Judges a period of `time` us that ends `now`: sets the bound. */
 static void judge(btl_ib_incast_t *incast, uint64_t time, uint64_t now)
 {
@@ -160,17 +199,23 @@ static void judge(btl_ib_incast_t *incast, uint64_t time, uint64_t now)
         incast->crowd_at = now;
     } else if (now - incast->crowd_at > CROWD_KEPT) {
         incast->bound = 0;
+        incast->cost.on_trial = false;
     }
     bear(incast, full, now);
+    if (senders >= 2) {
+        judge_cost(incast, time, now);
+    }
     uint32_t bound = incast->bound;
-    if (senders < 2 || trip == 0 || (bound == 0 && !overflows && !collapses)) {
+    if (senders < 2 || trip == 0 || incast->cost.on_trial || now < incast->cost.free_until
+        || (bound == 0 && !overflows && !collapses)) {
         return;
     }
     if (bound == 0) {
         bound = flight - flight / 8;
     } else if (collapses || (overflows && full)) {
+        const uint32_t half = bound / 2; /* as little arrives in a period of many losses */
         bound = btl_ib_min_u32(bound, flight);
-        bound -= bound / 8;
+        bound = btl_ib_max_u32(bound - bound / 8, half);
     } else if (!full) {
         bound += bound / (overflows ? 64 : 8) + 1;
     } else if (queued) {

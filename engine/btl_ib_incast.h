@@ -16,8 +16,8 @@
  *
  * The bound follows what arrives, in periods of a millisecond or longer:
  *
- *   a queue, and a quarter missing,  7/8 of what was in flight and arrived: rate times round trip
- *   or a part at full rate
+ *   a queue, and a quarter missing,  7/8 of what was in flight and arrived: rate times round trip;
+ *   or a part at full rate           not less than half of the bound before
  *   less than full rate              1/8 more: the bound, or something else, costs rate;
  *                                    1/64 if a part is missing and there is a queue
  *   full rate, a queue               1/16 less: a smaller bound may carry as much
@@ -29,6 +29,11 @@
  * Losses without a queue come from elsewhere, and bound nobody. Where delays vary there may seem to
  * be one: so what is missing while the rate is less than full, and the bound therefore fills no
  * queue, is borne for some seconds, and half as much again. What got RNR is not missing.
+ *
+ * Where processes wait for a processor they send in bursts, which overflow a short queue whatever
+ * all may have in flight, and a bound only keeps the link idle meanwhile. So where more than a 16th
+ * is missing in a second with a bound, half a second without one follows. If that carries a twelfth
+ * more there is no bound for 10 s; if not the next trial comes after 10 s, then 20 s and so on.
  *
  * Round trips are those of the segments that came, in the mean: one sender that is far away makes
  * no queue, and the bound of the others no larger. How many send is counted as by E. Simpson
@@ -66,6 +71,18 @@ typedef struct btl_ib_incast_rate {
     uint32_t periods;     /* in time[0] */
 } btl_ib_incast_rate_t;
 
+/* Whether the bound costs rate: what arrived in all since it was last judged, while there was one,
+ * or in a trial without one. */
+typedef struct btl_ib_incast_cost {
+    uint64_t time; /* us */
+    uint32_t received, missing;
+    uint32_t bounded;    /* segments a second with a bound, before the trial */
+    bool on_trial;       /* there is none, to compare */
+    uint8_t failed;      /* trials in a row that carried no more */
+    uint64_t free_until; /* us: there is none until then, as it costs rate */
+    uint64_t next_at;    /* us: no trial begins before */
+} btl_ib_incast_cost_t;
+
 /* The receiver's side, of one rail. Segments are those of data channels. */
 typedef struct btl_ib_incast {
     uint64_t from;     /* us: when the period began */
@@ -82,6 +99,7 @@ typedef struct btl_ib_incast {
     struct {              /* while the bound costs rate: */
         uint32_t received, missing;
     } costly;
+    btl_ib_incast_cost_t cost;
     uint32_t trip; /* us: in the mean of the last period */
     btl_ib_list_t
         granted;          /* peers whose turn it is; that which is silent for longest comes first */

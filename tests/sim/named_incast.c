@@ -168,6 +168,34 @@ void incast_pauses(sim_t *sim)
     stop(sim);
 }
 
+/* All have one for a quarter of the time. */
+static void waits_for_processor(sim_t *sim, void *arg, uint64_t value)
+{
+    if (!sim->stopping) {
+        proc_compute(arg, sim->now + rng_range(&sim->rng, SIM_MS(12), SIM_MS(16)));
+        sim_at(sim, sim->now + SIM_MS(18), waits_for_processor, arg, value);
+    }
+}
+
+/* Eight senders and their receiver wait for processors. They send in bursts, which overflow the queue
+ * whatever all may have in flight: 0.40 of the link with a bound, so there is none most of the
+ * time. */
+void incast_busy(sim_t *sim)
+{
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        again(sim, seed);
+        begin_with(sim, 8, RATE / 5, QUEUE / 4);
+        for (uint32_t i = 0; i < sim->nprocs; i++) {
+            sim_at(sim, sim->now + SIM_MS(2) * i, waits_for_processor, &sim->procs[i], 0);
+        }
+        all_stream(sim);
+        sim_run_until(sim, sim->now + SIM_S(4));
+        const seen_t seen = watch(sim, SIM_S(2));
+        must_be_at_least(sim, "thousandths of the link", use_of(sim, &seen, SIM_S(2)), 700);
+        stop(sim);
+    }
+}
+
 /* ---- losses that are not the senders' ---- */
 
 /* How long the way is to all. */

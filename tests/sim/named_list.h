@@ -251,6 +251,7 @@ SCENARIO(held_by_network, "the same behind a slow link: counters see its queue, 
 SCENARIO(incast_slow_link, "16 senders to one, 1 Gbit/s")
 SCENARIO(incast_light, "two senders of much and 14 of little to one")
 SCENARIO(incast_pauses, "16 senders to one, which have processors for a part of the time")
+SCENARIO(incast_busy, "many to one where all processes, the receiver too, wait for processors")
 SCENARIO(incast_jitter, "4 senders to one, 2 % are lost by chance, delays vary, there is no queue")
 SCENARIO(incast_rnr, "8 senders to one, which refuses some of it, and loses nothing")
 SCENARIO(incast_channels, "a share of one segment, and short messages beside")

@@ -449,6 +449,7 @@ def links(run, mpi, hosts, tmp_path):
     made.bad("offloads", "on")
 
 
+@pytest.mark.alone  # where ranks wait for processors receivers bound nobody for long
 @pytest.mark.limit(120)
 @pytest.mark.called("networks/incast")
 def test_incast(links):

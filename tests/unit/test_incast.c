@@ -163,6 +163,120 @@ TEST_WITH(borne_losses, set_up, tear_down)
     assert_int_equal(incast->costly.received, 5);
 }
 
+/* A period in which 100 came, and so many are missing, ends a sum of `time` us in which so many came
+ * and are missing. */
+static void period_of_sum(uint64_t time, uint32_t received, uint32_t missing, uint32_t of_period)
+{
+    incast->cost.time = time - PERIOD;
+    incast->cost.received = received - 100;
+    incast->cost.missing = missing - of_period;
+    (void) period(50, of_period, QUEUED);
+}
+
+static void must_be_summed(uint64_t time, uint32_t received, uint32_t missing)
+{
+    assert_int_equal(incast->cost.time, time);
+    assert_int_equal(incast->cost.received, received);
+    assert_int_equal(incast->cost.missing, missing);
+}
+
+/* A second with a bound in which more than a 16th was missing: half a second without one. */
+TEST_WITH(trial_without_a_bound, set_up, tear_down)
+{
+    (void) period(50, 0, QUEUED);
+    must_be_summed(0, 0, 0); /* there is none */
+    (void) period(50, 8, QUEUED);
+    must_be_summed(0, 0, 0);
+    (void) period(50, 8, QUEUED);
+    must_be_summed(PERIOD, 100, 8);
+    period_of_sum(SECOND - 1, 1500, 101, 8); /* too little of it */
+    must_be_summed(SECOND - 1, 1500, 101);
+    period_of_sum(SECOND, 1500, 100, 8); /* the bound helps */
+    must_be_summed(0, 0, 0);
+    assert_false(incast->cost.on_trial);
+    assert_int_not_equal(incast->bound, 0);
+    incast->cost.next_at = engine->clock.now + PERIOD + 1;
+    period_of_sum(SECOND, 1500, 101, 8);
+    assert_false(incast->cost.on_trial);
+    period_of_sum(2 * SECOND, 1500, 101, 8);
+    assert_true(incast->cost.on_trial);
+    assert_int_equal(incast->cost.bounded, 750);
+    assert_int_equal(incast->bound, 0);
+    must_be_summed(0, 0, 0);
+    assert_int_equal(period(50, 8, QUEUED), 0);
+    must_be_summed(PERIOD, 100, 8);
+    period_of_sum(SECOND / 2 - 1, 1500, 101, 8);
+    assert_true(incast->cost.on_trial);
+}
+
+/* A trial ends in which so many came in half a second; with a bound there were 920 in one. */
+static void end_trial(uint32_t received)
+{
+    incast->bound = 0;
+    incast->cost.on_trial = true;
+    incast->cost.bounded = 920;
+    period_of_sum(SECOND / 2, received, 50, 8);
+    assert_false(incast->cost.on_trial);
+    must_be_summed(0, 0, 0);
+}
+
+/* If that carried no more there is a bound again, and the next trial comes later each time. */
+TEST_WITH(trial_for_nothing, set_up, tear_down)
+{
+    (void) period(50, 8, QUEUED);
+    for (uint32_t times = 0; times < 8; times++) {
+        end_trial(500);
+        assert_int_not_equal(incast->bound, 0);
+        assert_int_equal(incast->cost.free_until, 0);
+        assert_int_equal(incast->cost.next_at,
+                         engine->clock.now + (10 * (uint64_t) SECOND << (times < 5 ? times : 5)));
+    }
+    assert_int_equal(incast->cost.failed, 5);
+}
+
+/* If it carried more there is no bound for a while. */
+TEST_WITH(bound_costs_rate, set_up, tear_down)
+{
+    (void) period(50, 8, QUEUED);
+    incast->cost.failed = 3;
+    end_trial(501);
+    assert_int_equal(incast->cost.failed, 0);
+    assert_int_equal(incast->cost.next_at, 0);
+    assert_int_equal(incast->cost.free_until, engine->clock.now + 10 * SECOND);
+    assert_int_equal(incast->bound, 0);
+    assert_int_equal(period(50, 80, QUEUED), 0); /* not even as a quarter is missing */
+    must_be_summed(0, 0, 0);
+    engine->clock.now = incast->from = incast->cost.free_until - PERIOD;
+    assert_int_not_equal(period(50, 8, QUEUED), 0);
+}
+
+/* A trial is over when several do not send any more. */
+TEST_WITH(trial_forgotten, set_up, tear_down)
+{
+    incast->cost.on_trial = true;
+    incast->crowd_at = engine->clock.now;
+    engine->clock.now += 10 * SECOND - PERIOD;
+    incast->from = engine->clock.now;
+    for (uint32_t past = 0; past < 2; past++) {
+        engine->clock.now = incast->from + PERIOD;
+        incast->received = incast->missing = PERIOD;
+        incast->squares = (uint64_t) PERIOD * PERIOD;
+        incast->before = 1;
+        arrive(first, 0, 1, false);
+        assert_int_equal(incast->cost.on_trial, past == 0);
+        must_be_summed(0, 0, 0);
+    }
+}
+
+/* One period, of many losses, has little in flight that arrives: no less than half is left. */
+TEST_WITH(halved_at_most, set_up, tear_down)
+{
+    (void) period(50, 8, QUEUED);
+    incast->bound = 101;
+    assert_int_equal(period(10, 80, QUEUED), 50);
+    assert_int_equal(period(5, 80, QUEUED), 25);
+}
+
 /* The best rate is that of the last seconds, by eight periods at a time. */
 TEST_WITH(best_rate, set_up, tear_down)
 {

@@ -25,6 +25,7 @@ enum {
     CURED_MOST = 256 / 16,  /* 1/256 of the segments that may be missing where a bound helps */
     JUDGED = 1000000,       /* us with a bound that are judged together, */
     TRIAL = 500000,         /* and those without one that they are compared with */
+    SUM_LONGEST = 4,        /* times that, until a sum of rare periods is given up */
     FREE_KEPT = 10000000,   /* us without one, or until the next trial, */
     DOUBLINGS_MAX = 5,      /* and how often that is doubled */
     RATE_PERIODS = 8,
@@ -144,38 +145,52 @@ static void bear(btl_ib_incast_t *incast, bool full, uint64_t now)
     incast->costly.missing = 0;
 }
 
-/* Takes up what arrived in a period of `time` us that ends `now`, with a bound or on trial. Begins
- * a trial, or ends it, when there is enough. */
+static void begin_sum(btl_ib_incast_cost_t *cost)
+{
+    cost->time = 0;
+    cost->received = 0;
+    cost->missing = 0;
+}
+
+/* Ends a trial in which `rate` segments a second came. */
+static void end_trial(btl_ib_incast_cost_t *cost, uint64_t rate, uint64_t now)
+{
+    const bool costs = (uint64_t) cost->bounded * 100 < rate * FULL_PERCENT;
+
+    cost->on_trial = false;
+    cost->free_until = costs ? now + FREE_KEPT : 0;
+    cost->next_at = costs ? 0 : now + ((uint64_t) FREE_KEPT << cost->failed);
+    cost->failed = costs ? 0 : (uint8_t) btl_ib_min_u32(cost->failed + 1u, DOUBLINGS_MAX);
+}
+
+/* Adds a period of `time` us that ends `now`, with a bound or on trial, to the sum that is judged.
+ * Begins a trial, or ends it, when that is enough. */
 static void judge_cost(btl_ib_incast_t *incast, uint64_t time, uint64_t now)
 {
     btl_ib_incast_cost_t *cost = &incast->cost;
+    const uint64_t enough = cost->on_trial ? TRIAL : JUDGED;
 
     if (incast->bound == 0 && !cost->on_trial) {
         return;
     }
+    cost->since = cost->time == 0 ? now : cost->since;
     cost->time += time;
     cost->received += incast->received;
     cost->missing += incast->missing;
-    if (cost->time < (cost->on_trial ? TRIAL : JUDGED)) {
+    const bool rare = now - cost->since > SUM_LONGEST * enough;
+    if (cost->time < enough && !rare) {
         return;
     }
     const uint64_t all = (uint64_t) cost->received + cost->missing;
-    const uint64_t rate = (uint64_t) cost->received * 1000000 / cost->time;
-    const uint64_t pause = (uint64_t) FREE_KEPT << cost->failed;
+    const uint64_t rate = rare ? 0 : (uint64_t) cost->received * 1000000 / cost->time;
     if (cost->on_trial) {
-        const bool costs = (uint64_t) cost->bounded * 100 < rate * FULL_PERCENT;
-        cost->on_trial = false;
-        cost->free_until = costs ? now + FREE_KEPT : 0;
-        cost->next_at = costs ? 0 : now + pause;
-        cost->failed = costs ? 0 : (uint8_t) btl_ib_min_u32(cost->failed + 1u, DOUBLINGS_MAX);
-    } else if (now >= cost->next_at && (uint64_t) cost->missing * 256 > all * CURED_MOST) {
+        end_trial(cost, rate, now);
+    } else if (!rare && now >= cost->next_at && (uint64_t) cost->missing * 256 > all * CURED_MOST) {
         cost->on_trial = true;
         cost->bounded = btl_ib_clip_u32(rate, UINT32_MAX);
         incast->bound = 0;
     }
-    cost->time = 0;
-    cost->received = 0;
-    cost->missing = 0;
+    begin_sum(cost);
 }
 
 /* Judges a period of `time` us that ends `now`: sets the bound. */
@@ -184,6 +199,8 @@ static void judge(btl_ib_incast_t *incast, uint64_t time, uint64_t now)
     const uint32_t senders = senders_of(incast);
     const uint32_t trip = btl_ib_clip_u32(incast->trips / incast->received, UINT32_MAX);
     const uint32_t least = btl_ib_clip_u32(incast->trips_least / incast->received, UINT32_MAX / 2);
+    const bool full = note_rate(&incast->rate, incast->received, time, now);
+    bear(incast, full, now);
     const bool bears = now < incast->borne_until;
     const bool queued = trip > least + least / 2 + QUEUE_LEAST;
     /* Losses without a queue are not the senders'. */
@@ -192,16 +209,13 @@ static void judge(btl_ib_incast_t *incast, uint64_t time, uint64_t now)
     /* Segments in flight that arrived (J. Little). */
     const uint32_t flight = btl_ib_clip_u32(incast->trips / time + 1, UINT32_MAX / USELESS);
     const uint32_t path = btl_ib_clip_u32(incast->trips_least / time, UINT32_MAX / USELESS);
-    const bool full = note_rate(&incast->rate, incast->received, time, now);
 
     incast->trip = trip;
-    if (senders >= 2) {
-        incast->crowd_at = now;
-    } else if (now - incast->crowd_at > CROWD_KEPT) {
+    if (now - incast->crowd_at > CROWD_KEPT) {
         incast->bound = 0;
-        incast->cost.on_trial = false;
+        incast->cost = (btl_ib_incast_cost_t){0};
     }
-    bear(incast, full, now);
+    incast->crowd_at = senders >= 2 ? now : incast->crowd_at;
     if (senders >= 2) {
         judge_cost(incast, time, now);
     }
@@ -213,7 +227,7 @@ static void judge(btl_ib_incast_t *incast, uint64_t time, uint64_t now)
     if (bound == 0) {
         bound = flight - flight / 8;
     } else if (collapses || (overflows && full)) {
-        const uint32_t half = bound / 2; /* as little arrives in a period of many losses */
+        const uint32_t half = bound / 2; /* few segments arrive in a period of many losses */
         bound = btl_ib_min_u32(bound, flight);
         bound = btl_ib_max_u32(bound - bound / 8, half);
     } else if (!full) {

@@ -25,15 +25,15 @@
  *
  * It is never less than what the path holds without a queue, and three segments.
  *
- * "Full" is the best rate of the last seconds, about, so the bound never costs rate for long.
+ * "Full" is the best rate of the last seconds, about: what a bound costs grows it again.
  * Losses without a queue come from elsewhere, and bound nobody. Where delays vary there may seem to
  * be one: so what is missing while the rate is less than full, and the bound therefore fills no
  * queue, is borne for some seconds, and half as much again. What got RNR is not missing.
  *
  * Where processes wait for a processor they send in bursts, which overflow a short queue whatever
  * all may have in flight, and a bound only keeps the link idle meanwhile. So where more than a 16th
- * is missing in a second with a bound, half a second without one follows. If that carries a twelfth
- * more there is no bound for 10 s; if not the next trial comes after 10 s, then 20 s and so on.
+ * is missing in a second with a bound, half a second without one follows. If that carries 9 % more
+ * there is no bound for 10 s. If not the next trial comes after 10 s, and then later each time.
  *
  * Round trips are those of the segments that came, in the mean: one sender that is far away makes
  * no queue, and the bound of the others no larger. How many send is counted as by E. Simpson
@@ -71,10 +71,11 @@ typedef struct btl_ib_incast_rate {
     uint32_t periods;     /* in time[0] */
 } btl_ib_incast_rate_t;
 
-/* Whether the bound costs rate: what arrived in all since it was last judged, while there was one,
- * or in a trial without one. */
+/* Whether the bound costs rate: what arrived in all since that was last judged, while there was
+ * one, or in a trial without one. */
 typedef struct btl_ib_incast_cost {
-    uint64_t time; /* us */
+    uint64_t since; /* us: when the first period of the sum ended, */
+    uint64_t time;  /* and how long all of them were */
     uint32_t received, missing;
     uint32_t bounded;    /* segments a second with a bound, before the trial */
     bool on_trial;       /* there is none, to compare */

@@ -33,7 +33,7 @@ enum {
     SLOW_WAIT = 500000,    /* us of a queue, until another path is tried for that */
     SLOW_PAUSE = 4000000,  /* us without the usual one that is slow, the first time: others take
                               PAUSE, as a flow gets no other port within 1 s */
-    WEAR = 64,             /* one of so many of the best rate wears off between two times */
+    WEAR = 64,             /* one of so many of the best rate wears off each time */
 };
 
 /* ---- is it capped? ---- */
@@ -96,7 +96,7 @@ static void try_path(btl_ib_conn_t *conn, uint64_t needed, btl_ib_trace_cause_t 
     btl_ib_conn_ready(conn);
 }
 
-/* True if all of bulk leaves by one flow. */
+/* True if there is no path but the usual one, or what replaces it. */
 static bool has_one_flow(const btl_ib_conn_t *conn)
 {
     const btl_ib_paths_t *paths = conn->capped.paths;
@@ -346,24 +346,35 @@ static void path_missed(btl_ib_conn_t *conn, uint32_t i)
         return;
     }
     path_renew(conn, i, BTL_IB_CAUSE_missed);
-    path->off_until = path->deaths == 0 ? 0 : now + ((uint64_t) PAUSE << path->deaths);
+    if (path->deaths > 0) {
+        path->off_until = now + ((uint64_t) PAUSE << path->deaths);
+    }
     path->deaths = (uint8_t) btl_ib_min_u32(path->deaths + 1u, DOUBLINGS_MAX);
 }
 
-/* Has a path that carries far less than the best take another port, and bulk do without it for a
- * while; the usual one has no other port. */
+/* Has bulk do without a path that carries far less than the best for a while, and the path take
+ * another port: the usual one has none, and one by which all that is short goes keeps its own. */
 static void path_slow(btl_ib_conn_t *conn, uint32_t i)
 {
     btl_ib_path_t *path = &conn->capped.paths->path[i];
-    const uint64_t pause = (uint64_t) (i > 0 ? PAUSE : SLOW_PAUSE) << path->slow;
+    const bool stays = i == 0 || path->flow == conn->flow.now;
+    const uint64_t pause = (uint64_t) (stays ? SLOW_PAUSE : PAUSE) << path->slow;
 
-    if (i > 0) {
-        path_renew(conn, i, BTL_IB_CAUSE_slow);
+    if (stays) {
+        btl_ib_trace(conn, BTL_IB_TRACE_path_left, BTL_IB_CAUSE_slow, NULL, i);
     } else {
-        btl_ib_trace(conn, BTL_IB_TRACE_path_left, BTL_IB_CAUSE_slow, NULL, 0);
+        path_renew(conn, i, BTL_IB_CAUSE_slow);
     }
     path->off_until = conn->engine->clock.now + pause;
     path->slow = (uint8_t) btl_ib_min_u32(path->slow + 1u, DOUBLINGS_MAX);
+}
+
+/* True if bulk might use a path, by one port, since paths were compared. */
+static bool was_used(const btl_ib_conn_t *conn, uint32_t i)
+{
+    const btl_ib_paths_t *paths = conn->capped.paths;
+
+    return btl_ib_path_is_used(conn, i) && paths->path[i].off_until <= paths->compared_at;
 }
 
 /* Tries another path as all became slow, or another port of the one that carries least, if there is
@@ -378,7 +389,7 @@ static void try_another(btl_ib_conn_t *conn)
         return;
     }
     for (uint32_t i = 1; i < paths->count; i++) {
-        if (paths->path[i].flow != conn->flow.now
+        if (was_used(conn, i) && paths->path[i].flow != conn->flow.now
             && (least == 0 || paths->path[i].acked < paths->path[least].acked)) {
             least = i;
         }
@@ -389,22 +400,12 @@ static void try_another(btl_ib_conn_t *conn)
     }
 }
 
-/* True if bulk used a path, by one port, since paths were compared. */
-static bool was_used(const btl_ib_conn_t *conn, uint32_t i)
+/* True if a path carried far less than the best, though its window was full, or delayed far
+ * more. */
+static bool is_slow(const btl_ib_path_t *path, uint32_t most, uint32_t shortest)
 {
-    const btl_ib_paths_t *paths = conn->capped.paths;
-
-    return btl_ib_path_is_used(conn, i) && paths->path[i].off_until <= paths->compared_at;
-}
-
-/* True if a path carried far less than the best, or delayed far more. One by which all that is
- * short goes keeps its port. */
-static bool is_slow(const btl_ib_conn_t *conn, uint32_t i, uint32_t most, uint32_t shortest)
-{
-    const btl_ib_path_t *path = &conn->capped.paths->path[i];
-
-    return (i == 0 || path->flow != conn->flow.now)
-           && (path->acked < most / SLOW || is_beyond(path->shortest, shortest, SLOW));
+    return (path->limited && path->acked < most / SLOW)
+           || is_beyond(path->shortest, shortest, SLOW);
 }
 
 /* Looks for paths that carry far less than the best, or delay far more, and whether all of them
@@ -424,19 +425,21 @@ static void paths_compare(btl_ib_conn_t *conn)
         if (most < SEGMENTS || !was_used(conn, i)) {
             continue;
         }
-        if (is_slow(conn, i, most, shortest)) {
+        if (is_slow(path, most, shortest)) {
             path_slow(conn, i);
         } else {
             path->slow = 0;
         }
     }
     const uint64_t rate = acked * UINT64_C(1000000) / (now - paths->compared_at);
-    if (rate < paths->best_rate / SLOW && is_trial_due(conn)) {
+    if (rate >= paths->best_rate / SLOW) {
+        paths->best_rate = btl_ib_max_u64(paths->best_rate - paths->best_rate / WEAR, rate);
+    } else if (is_trial_due(conn)) {
         try_another(conn);
     }
-    paths->best_rate = btl_ib_max_u64(paths->best_rate - paths->best_rate / WEAR, rate);
     for (uint32_t i = 0; i < paths->count; i++) {
         paths->path[i].acked = 0;
+        paths->path[i].limited = false;
     }
     begin_shortest(paths);
     paths->compared_at = now;

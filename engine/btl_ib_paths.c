@@ -108,6 +108,7 @@ static btl_ib_cc_round_t path_acked(btl_ib_conn_t *conn, uint32_t i, uint32_t co
     if (i != conn->capped.paths->sampled) {
         own.rtt = own.delay = own.awake = 0;
     }
+    path->limited = path->limited || own.limited;
     conn->capped.limited = conn->capped.limited || own.limited;
     return path->cc.ops->acked(&path->cc, &own);
 }
@@ -199,6 +200,8 @@ void btl_ib_path_begin(btl_ib_conn_t *conn, uint32_t i)
     btl_ib_rack_begin(&path->rack, conn->engine->clock.now);
     btl_ib_rtt_reset(&path->rtt);
     path->shortest = UINT32_MAX;
+    path->acked = 0;
+    path->limited = false;
     path->missed = 0;
     path->off_until = conn->engine->clock.now;
 }
@@ -301,6 +304,14 @@ void btl_ib_paths_idle(btl_ib_conn_t *conn)
 }
 
 /* ---- what leaves, and what became of it ---- */
+
+void btl_ib_paths_usual_moved(btl_ib_conn_t *conn)
+{
+    if (conn->capped.paths != NULL) {
+        btl_ib_path_t *usual = &conn->capped.paths->path[0];
+        usual->off_until = btl_ib_max_u64(usual->off_until, conn->engine->clock.now);
+    }
+}
 
 void btl_ib_paths_usual_found(btl_ib_conn_t *conn)
 {
@@ -415,8 +426,10 @@ void btl_ib_paths_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *last, uint3
             btl_ib_clip_u32(conn->engine->clock.now - last->last_sent, BTL_IB_RTT_SAMPLE_MAX);
         btl_ib_rtt_sample(&path->rtt, age, BTL_IB_RTT_SAMPLE_MAX);
         if (is_bulk) {
+            const uint32_t hosts = conn->loss.sample != 0 ? conn->loss.sample_hosts : 0;
             path->shortest = btl_ib_min_u32(path->shortest, age);
-            conn->capped.shortest = btl_ib_min_u32(conn->capped.shortest, age);
+            conn->capped.shortest =
+                btl_ib_min_u32(conn->capped.shortest, age - btl_ib_min_u32(age, hosts));
         }
     }
     if (conn->loss.sample != 0 && (uint32_t) last->last_sent == conn->loss.sample_echo) {

@@ -35,9 +35,10 @@ struct btl_ib_segment;
  *   what is in flight by it leaves again by others, and its flow takes another port. If that was
  *   the usual flow everything else takes a path's flow (btl_ib_flow.h), and asks for the way
  *   back.
- * - One that carries less than a quarter of the best in half a second has a slow link. It gets
- *   another port, and bulk does without it for 1 s, and then for longer; so it does without the
- *   usual one, which has no other port, for 4 s.
+ * - One that carries less than a quarter of the best in half a second, though its window is full,
+ *   has a slow link. It gets another port, and bulk does without it for 1 s, and then for longer.
+ *   The usual one has no other port, and one by which all that is short goes keeps its own: bulk
+ *   does without them for 4 s.
  * - Delay alone is no sign of a slow link: several flows take more of a queue that others share.
  *   But where bulk of the only path met a queue for half a second a path is tried, and stays if its
  *   shortest round trip is less than half of the others' in the same time: two flows in one queue
@@ -67,6 +68,7 @@ typedef struct btl_ib_path {
     uint8_t missed;     /* times in a row that what was in flight was not acknowledged in time */
     uint8_t deaths;     /* in a row */
     uint8_t slow;       /* times in a row that it was found slow */
+    bool limited;       /* its window held bulk back since paths were compared */
 } btl_ib_path_t;
 
 typedef struct btl_ib_paths {
@@ -77,7 +79,7 @@ typedef struct btl_ib_paths {
     bool leaving;         /* the last one is not used any more */
     uint64_t looked_at;   /* us: when paths were last looked at, */
     uint64_t compared_at; /* us: and compared */
-    uint64_t best_rate;   /* segments of bulk in a second, by all; wears off in a minute */
+    uint64_t best_rate;   /* segments of bulk in a second, by all, of late */
     uint64_t acked;       /* segments, by all */
     uint64_t trial_at;    /* us: when the last one began to be measured; 0: it is no trial */
     uint64_t trial_acked; /* `acked` then */
@@ -93,8 +95,9 @@ typedef struct btl_ib_capped {
     uint32_t acked;        /* segments by then; wraps */
     uint32_t lost;         /* in the period */
     uint32_t delay;     /* us: the shortest that certainly the network took when some was found */
-    uint32_t shortest;  /* us: the same of all acknowledgements of the period, or of all bulk, if
-                           there are several paths; UINT32_MAX: none */
+    uint32_t shortest;  /* us: the same of all acknowledgements of the period; if there are several
+                           paths of all bulk, without what hosts took where that is known;
+                           UINT32_MAX: none */
     uint64_t queued_at; /* us: since then all periods met a queue in the network; 0: the last did
                            not */
     uint8_t periods;    /* in a row in which it seemed so */
@@ -137,6 +140,9 @@ void btl_ib_paths_end(struct btl_ib_conn *conn);
 void btl_ib_paths_idle(struct btl_ib_conn *conn);
 
 /* ---- what leaves by them, and what becomes of it ---- */
+
+/* Notes that what leaves by the usual path takes another flow: by that it is used from now on. */
+void btl_ib_paths_usual_moved(struct btl_ib_conn *conn);
 
 /* Notes that the usual path has its own flow again, which was left: trials beside the other one say
  * nothing of it, and the next need not wait. */

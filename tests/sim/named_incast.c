@@ -177,9 +177,9 @@ static void waits_for_processor(sim_t *sim, void *arg, uint64_t value)
     }
 }
 
-/* Eight senders and their receiver wait for processors. They send in bursts, which overflow the queue
- * whatever all may have in flight: 0.40 of the link with a bound, so there is none most of the
- * time. */
+/* Eight senders and their receiver wait for processors. They send in bursts, which overflow the
+ * queue whatever all may have in flight: 0.40 of the link with a bound, so there is none most of
+ * the time. */
 void incast_busy(sim_t *sim)
 {
     for (uint64_t seed = 1; seed <= 4; seed++) {

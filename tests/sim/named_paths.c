@@ -242,8 +242,8 @@ static uint64_t rate_beside(sim_t *sim, uint64_t time)
 
 /* Bulk left a slow link, which is idle now: what is short, and still goes by it, takes less time
  * than bulk by the fast one, which has a queue. That is no reason to leave the fast one. Then the
- * links change places, again and again: bulk finds the fast one each time, also where all paths have
- * the slow one. Where each port leads is the seed's choice. */
+ * links change places, again and again: bulk finds the fast one each time, also where all paths
+ * have the slow one. Where each port leads is the seed's choice. */
 void paths_beside_idle(sim_t *sim)
 {
     enum { LINK_SLOW = SLOW / 5, LINK_FAST = 2 * SLOW, TURNS = 4 };

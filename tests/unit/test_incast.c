@@ -163,10 +163,13 @@ TEST_WITH(borne_losses, set_up, tear_down)
     assert_int_equal(incast->costly.received, 5);
 }
 
-/* A period in which 100 came, and so many are missing, ends a sum of `time` us in which so many came
- * and are missing. */
+/* A period in which 100 came, and so many are missing, ends a sum of `time` us in which so many
+ * came and are missing. */
 static void period_of_sum(uint64_t time, uint32_t received, uint32_t missing, uint32_t of_period)
 {
+    if (incast->cost.time == 0) {
+        incast->cost.since = engine->clock.now;
+    }
     incast->cost.time = time - PERIOD;
     incast->cost.received = received - 100;
     incast->cost.missing = missing - of_period;
@@ -224,6 +227,7 @@ static void end_trial(uint32_t received)
 TEST_WITH(trial_for_nothing, set_up, tear_down)
 {
     (void) period(50, 8, QUEUED);
+    incast->cost.free_until = 1;
     for (uint32_t times = 0; times < 8; times++) {
         end_trial(500);
         assert_int_not_equal(incast->bound, 0);
@@ -239,6 +243,7 @@ TEST_WITH(bound_costs_rate, set_up, tear_down)
 {
     (void) period(50, 8, QUEUED);
     incast->cost.failed = 3;
+    incast->cost.next_at = 1;
     end_trial(501);
     assert_int_equal(incast->cost.failed, 0);
     assert_int_equal(incast->cost.next_at, 0);
@@ -246,25 +251,41 @@ TEST_WITH(bound_costs_rate, set_up, tear_down)
     assert_int_equal(incast->bound, 0);
     assert_int_equal(period(50, 80, QUEUED), 0); /* not even as a quarter is missing */
     must_be_summed(0, 0, 0);
-    engine->clock.now = incast->from = incast->cost.free_until - PERIOD;
+    incast->crowd_at = engine->clock.now = incast->from = incast->cost.free_until - PERIOD;
     assert_int_not_equal(period(50, 8, QUEUED), 0);
 }
 
-/* A trial is over when several do not send any more. */
+/* Periods that are few and far between are not judged together; a trial in them ends. */
+TEST_WITH(rare_periods, set_up, tear_down)
+{
+    (void) period(50, 8, QUEUED);
+    (void) period(50, 8, QUEUED);
+    assert_int_equal(incast->cost.since, engine->clock.now);
+    for (uint32_t more = 0; more < 2; more++) {
+        incast->cost.since = engine->clock.now + PERIOD - 4 * SECOND - more;
+        period_of_sum(SECOND - 1, 1500, 500, 8);
+        assert_int_equal(incast->cost.time, more ? 0 : SECOND - 1);
+        assert_false(incast->cost.on_trial);
+    }
+    incast->cost.on_trial = true;
+    incast->cost.time = 1;
+    incast->cost.since = engine->clock.now + PERIOD - 2 * SECOND - 1;
+    period_of_sum(SECOND / 2 - 1, 1500, 50, 8);
+    assert_false(incast->cost.on_trial);
+    assert_int_equal(incast->cost.failed, 1);
+}
+
+/* All is forgotten when several have not sent for long. */
 TEST_WITH(trial_forgotten, set_up, tear_down)
 {
-    incast->cost.on_trial = true;
-    incast->crowd_at = engine->clock.now;
-    engine->clock.now += 10 * SECOND - PERIOD;
-    incast->from = engine->clock.now;
+    (void) period(50, 0, QUEUED);
     for (uint32_t past = 0; past < 2; past++) {
-        engine->clock.now = incast->from + PERIOD;
-        incast->received = incast->missing = PERIOD;
-        incast->squares = (uint64_t) PERIOD * PERIOD;
-        incast->before = 1;
-        arrive(first, 0, 1, false);
+        incast->cost = (btl_ib_incast_cost_t){.on_trial = true, .failed = 3};
+        engine->clock.now = incast->from = incast->crowd_at + 10 * SECOND - PERIOD + past;
+        (void) period(50, 0, QUEUED);
         assert_int_equal(incast->cost.on_trial, past == 0);
-        must_be_summed(0, 0, 0);
+        assert_int_equal(incast->cost.failed, past == 0 ? 3 : 0);
+        assert_int_equal(incast->crowd_at, engine->clock.now);
     }
 }
 

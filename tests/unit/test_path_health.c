@@ -706,8 +706,8 @@ TEST_WITH(dead, set_up_three, tear_down)
         assert_int_equal(path_of(1)->cc.window, FRESH);
         assert_int_equal(path_of(1)->missed, 0);
         const uint32_t doublings = times < 6 ? times : 6;
-        assert_int_equal(path_of(1)->off_until,
-                         times == 0 ? 0 : engine->clock.now + (UINT64_C(1000) * MS << doublings));
+        const uint64_t pause = times == 0 ? 0 : UINT64_C(1000) * MS << doublings;
+        assert_int_equal(path_of(1)->off_until, engine->clock.now + pause);
         assert_int_equal(path_of(1)->deaths, times < 6 ? times + 1 : 6);
     }
     assert_int_equal(conn->flow.now, 0);
@@ -771,6 +771,9 @@ static void compare(uint32_t usual, uint32_t first, uint32_t second)
     path_of(0)->acked = usual;
     path_of(1)->acked = first;
     path_of(2)->acked = second;
+    for (uint32_t i = 0; i < 3; i++) {
+        path_of(i)->limited = true;
+    }
     engine->clock.now = since + 500 * MS - 1;
     capped->since = engine->clock.now;
     look();
@@ -782,6 +785,7 @@ static void compare(uint32_t usual, uint32_t first, uint32_t second)
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(path_of(i)->acked, 0);
         assert_int_equal(path_of(i)->shortest, UINT32_MAX);
+        assert_false(path_of(i)->limited);
     }
 }
 
@@ -808,8 +812,20 @@ TEST_WITH(slow_by_its_rate, set_up_idle_three, tear_down)
     assert_int_equal(path_of(2)->off_until, engine->clock.now + 1000 * MS);
 }
 
-/* It is judged again when bulk has used its new port for all of half a second. If that is slow, too,
- * bulk does without it for longer. */
+/* One that little was offered to is not slow. */
+TEST_WITH(not_slow_if_little_is_sent, set_up_idle_three, tear_down)
+{
+    path_of(0)->acked = BULK;
+    path_of(1)->limited = true;
+    engine->clock.now = capped->paths->compared_at + 500 * MS;
+    capped->since = engine->clock.now;
+    look();
+    assert_int_equal(renewals, 1);
+    assert_int_equal(renewed, FLOWS + 1);
+}
+
+/* It is judged again when bulk has used its new port for half a second. If that is slow, too, bulk
+ * does without it for longer. */
 TEST_WITH(slow_again, set_up_idle_three, tear_down)
 {
     for (uint32_t times = 0; times < 8; times++) {
@@ -830,15 +846,17 @@ TEST_WITH(slow_again, set_up_idle_three, tear_down)
     assert_int_equal(path_of(2)->slow, 0);
 }
 
-/* The usual one has no other port; a path by which all that is short goes keeps its own. */
+/* A path by which all that is short goes keeps its port, and bulk does without it. */
 TEST_WITH(slow_by_whose_flow_short_ones_go, set_up_idle_three, tear_down)
 {
     conn->flow.now = FLOWS + 2;
-    compare(0, BULK, 0);
+    compare(0, BULK, 0); /* the usual one has no flow of its own */
     assert_int_equal(renewals, 0);
     assert_int_equal(path_of(0)->off_until, 0);
+    assert_int_equal(path_of(2)->off_until, engine->clock.now + 4000 * MS);
+    must_be_traced(1, BTL_IB_TRACE_path_left, BTL_IB_CAUSE_slow, 2);
     conn->flow.now = FLOWS + 3;
-    compare(BULK, BULK, 0);
+    compare(BULK, 0, BULK);
     assert_int_equal(renewals, 1);
     conn->flow.now = 0;
 }
@@ -863,6 +881,8 @@ TEST_WITH(best_rate, set_up_idle_three, tear_down)
     assert_int_equal(capped->paths->best_rate, 2 * 6 * BULK * 63 / 64);
     compare(5 * BULK, BULK, BULK);
     assert_int_equal(capped->paths->best_rate, 2 * 7 * BULK);
+    compare(7 * BULK / 4 - 1, 0, 0);
+    assert_int_equal(capped->paths->best_rate, 2 * 7 * BULK); /* it is looked for again */
 }
 
 /* Paths met a queue for long, and carried that much less than before. */
@@ -889,7 +909,6 @@ TEST_WITH(all_became_slow, set_up_idle_three, tear_down)
     capped->paths->trial_at = 0;
     capped->queued_at = engine->clock.now + 1; /* it is not for long */
     capped->paths->best_rate = 4 * 2 * 3 * BULK;
-    path_of(3)->acked = BULK;
     compare(BULK, 1, BULK);
     assert_int_equal(renewals, 1); /* path 1 is slow */
 }
@@ -900,7 +919,6 @@ TEST_WITH(all_became_slow_and_no_more, set_up_begun, tear_down)
     add_paths(FURTHER);
     begin();
     capped->paths->compared_at = engine->clock.now;
-    path_of(3)->off_until = engine->clock.now + 1; /* it was not used for all the time */
     capped->failed = 2;
     get_slow(1);
     assert_int_equal(renewals, 1);

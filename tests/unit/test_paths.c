@@ -393,12 +393,12 @@ TEST_WITH(limited, set_up, tear_down)
 {
     add_paths(2);
     for (uint32_t i = 0; i < 2; i++) {
-        capped->limited = false;
+        capped->limited = path_of(i)->limited = false;
         assert_false(is_limited(i, 72, 100, 64));
-        assert_false(capped->limited);
+        assert_false(capped->limited || path_of(i)->limited);
         assert_true(is_limited(i, 73, 100, 64)); /* 75 before, and a third of that */
         assert_false(is_limited(i, 72, 100, 64));
-        assert_true(capped->limited); /* once is enough */
+        assert_true(capped->limited && path_of(i)->limited); /* once is enough */
         assert_true(is_limited(i, 89, 100, 10));
         assert_false(is_limited(i, 88, 100, 10));
         assert_true(is_limited(i, 98, 100, 1));
@@ -681,6 +681,30 @@ TEST_WITH(acknowledged_short, set_up, tear_down)
     segment = acked_of(0, 399);
     btl_ib_paths_acked(conn, &segment, 1);
     assert_int_equal(capped->shortest, 399);
+    conn->loss.sample_hosts = 300; /* the time that hosts took is no queue, where it is known */
+    btl_ib_paths_acked(conn, &segment, 1);
+    assert_int_equal(capped->shortest, 399);
+    conn->loss.sample = 1;
+    btl_ib_paths_acked(conn, &segment, 1);
+    assert_int_equal(capped->shortest, 99);
+    conn->loss.sample_hosts = 400;
+    btl_ib_paths_acked(conn, &segment, 1);
+    assert_int_equal(capped->shortest, 0);
+    assert_int_equal(path_of(0)->shortest, 399);
+}
+
+/* By another flow the usual path is used from now on. */
+TEST_WITH(usual_moved, set_up, tear_down)
+{
+    btl_ib_paths_usual_moved(conn);
+    add_paths(1);
+    path_of(0)->off_until = path_of(1)->off_until = 7;
+    btl_ib_paths_usual_moved(conn);
+    assert_int_equal(path_of(0)->off_until, engine->clock.now);
+    assert_int_equal(path_of(1)->off_until, 7);
+    path_of(0)->off_until = engine->clock.now + 9;
+    btl_ib_paths_usual_moved(conn);
+    assert_int_equal(path_of(0)->off_until, engine->clock.now + 9);
 }
 
 /* The usual flow leads there again, which was left: nothing is known against its path. */

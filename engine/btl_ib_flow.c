@@ -27,7 +27,7 @@ enum {
 
 static void flow_take(btl_ib_conn_t *conn, uint32_t flow)
 {
-    btl_ib_paths_usual_moved(conn);
+    btl_ib_paths_usual_moves(conn);
     conn->flow.now = (uint8_t) flow;
     conn->flow.left = 0;
     conn->flow.since = conn->engine->clock.now;

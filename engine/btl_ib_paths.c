@@ -305,9 +305,9 @@ void btl_ib_paths_idle(btl_ib_conn_t *conn)
 
 /* ---- what leaves, and what became of it ---- */
 
-void btl_ib_paths_usual_moved(btl_ib_conn_t *conn)
+void btl_ib_paths_usual_moves(btl_ib_conn_t *conn)
 {
-    if (conn->capped.paths != NULL) {
+    if (conn->capped.paths != NULL && !btl_ib_paths_usual_has_flow(conn)) {
         btl_ib_path_t *usual = &conn->capped.paths->path[0];
         usual->off_until = btl_ib_max_u64(usual->off_until, conn->engine->clock.now);
     }

@@ -141,8 +141,9 @@ void btl_ib_paths_idle(struct btl_ib_conn *conn);
 
 /* ---- what leaves by them, and what becomes of it ---- */
 
-/* Notes that what leaves by the usual path takes another flow: by that it is used from now on. */
-void btl_ib_paths_usual_moved(struct btl_ib_conn *conn);
+/* Notes that the usual path takes another flow than conn->flow.now: if that is another path's, bulk
+ * uses it from now on only. */
+void btl_ib_paths_usual_moves(struct btl_ib_conn *conn);
 
 /* Notes that the usual path has its own flow again, which was left: trials beside the other one say
  * nothing of it, and the next need not wait. */

@@ -693,18 +693,22 @@ TEST_WITH(acknowledged_short, set_up, tear_down)
     assert_int_equal(path_of(0)->shortest, 399);
 }
 
-/* By another flow the usual path is used from now on. */
-TEST_WITH(usual_moved, set_up, tear_down)
+/* The usual path, which went by the flow of another one, is used from now on. */
+TEST_WITH(usual_moves, set_up, tear_down)
 {
-    btl_ib_paths_usual_moved(conn);
+    btl_ib_paths_usual_moves(conn);
     add_paths(1);
     path_of(0)->off_until = path_of(1)->off_until = 7;
-    btl_ib_paths_usual_moved(conn);
+    btl_ib_paths_usual_moves(conn);
+    assert_int_equal(path_of(0)->off_until, 7); /* it had a flow of its own */
+    conn->flow.now = path_of(1)->flow;
+    btl_ib_paths_usual_moves(conn);
     assert_int_equal(path_of(0)->off_until, engine->clock.now);
     assert_int_equal(path_of(1)->off_until, 7);
     path_of(0)->off_until = engine->clock.now + 9;
-    btl_ib_paths_usual_moved(conn);
+    btl_ib_paths_usual_moves(conn);
     assert_int_equal(path_of(0)->off_until, engine->clock.now + 9);
+    conn->flow.now = 0;
 }
 
 /* The usual flow leads there again, which was left: nothing is known against its path. */

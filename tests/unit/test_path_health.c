@@ -697,6 +697,7 @@ TEST_WITH(dead, set_up_three, tear_down)
     path_of(1)->missed = 0;
     for (uint32_t times = 0; times < 8; times++) {
         path_of(1)->cc.window = 99;
+        path_of(1)->acked = 7;
         miss_thrice(1);
         must_be_traced(times + 1, BTL_IB_TRACE_path_renewed, BTL_IB_CAUSE_missed, 1);
         assert_int_equal(renewals, times + 1);
@@ -704,6 +705,7 @@ TEST_WITH(dead, set_up_three, tear_down)
         assert_int_equal(renewed_at, engine->clock.now);
         assert_int_equal(engine->count.paths_renewed, times + 1);
         assert_int_equal(path_of(1)->cc.window, FRESH);
+        assert_int_equal(path_of(1)->acked, 0); /* that was by the port before */
         assert_int_equal(path_of(1)->missed, 0);
         const uint32_t doublings = times < 6 ? times : 6;
         const uint64_t pause = times == 0 ? 0 : UINT64_C(1000) * MS << doublings;

@@ -25,10 +25,10 @@
  *
  * It is never less than what the path holds without a queue, and three segments.
  *
- * "Full" is the best rate of the last seconds, about: a bound that costs rate grows. Losses without
- * a queue come from elsewhere, and bound nobody. Where delays vary there may seem to be one: so what
- * is missing while the rate is less than full, and the bound therefore fills no queue, is borne for
- * some seconds, and half as much again. What got RNR is not missing.
+ * "Full" is the best rate of the last seconds, about: a bound that costs rate grows. Losses
+ * without a queue come from elsewhere, and bound nobody. Where delays vary there may seem to be
+ * one: so what is missing while the rate is less than full, and the bound therefore fills no
+ * queue, is borne for some seconds, and half as much again. What got RNR is not missing.
  *
  * Where processes wait for a processor they send in bursts, which overflow a short queue whatever
  * all may have in flight, and a bound only keeps the link idle meanwhile. So where more than a 16th

@@ -43,6 +43,17 @@ static void begin(sim_t *sim, uint32_t paths)
     begin_joined(sim, paths, 0);
 }
 
+/* Of the two links of the spine, the one that the usual flow takes. */
+static uint32_t usual_link(const sim_t *sim)
+{
+    const datagram_t usual = {
+        .src = rail_address(sim->procs[0].rails[0]),
+        .dst = rail_address(sim->procs[1].rails[0]),
+    };
+
+    return links_spine(sim, &usual);
+}
+
 static void stream_bulk(sim_t *sim)
 {
     for (uint32_t i = 0; i < 16; i++) {
@@ -186,11 +197,7 @@ void path_dies(sim_t *sim)
 void paths_of_spine(sim_t *sim)
 {
     begin(sim, PATHS);
-    const datagram_t usual = {
-        .src = rail_address(sim->procs[0].rails[0]),
-        .dst = rail_address(sim->procs[1].rails[0]),
-    };
-    const uint32_t fast = links_spine(sim, &usual);
+    const uint32_t fast = usual_link(sim);
     sim->cap = (cap_t){.rate = CAP, .bytes = BUCKET};
     sim->spine[fast] = (wire_t){.rate = LINK, .queue = 256 << 10};
     sim->spine[1 - fast] = (wire_t){.rate = CAP / 10, .queue = 256 << 10};
@@ -212,11 +219,7 @@ void paths_of_slow_spine(sim_t *sim)
     for (uint64_t seed = 3; seed <= 6; seed++) {
         again(sim, seed);
         begin_joined(sim, PATHS, 65487);
-        const datagram_t usual = {
-            .src = rail_address(sim->procs[0].rails[0]),
-            .dst = rail_address(sim->procs[1].rails[0]),
-        };
-        const uint32_t slow = links_spine(sim, &usual);
+        const uint32_t slow = usual_link(sim);
         sim->spine[slow] = (wire_t){.rate = SLOW};
         sim->spine[1 - slow] = (wire_t){.rate = 10 * SLOW, .queue = 1 << 20};
         stream_bulk(sim);
@@ -252,11 +255,7 @@ void paths_beside_idle(sim_t *sim)
     for (uint64_t seed = 1; seed <= 2; seed++) {
         again(sim, seed);
         begin_joined(sim, PATHS, 65487);
-        const datagram_t usual = {
-            .src = rail_address(sim->procs[0].rails[0]),
-            .dst = rail_address(sim->procs[1].rails[0]),
-        };
-        uint32_t slow = links_spine(sim, &usual);
+        uint32_t slow = usual_link(sim);
         stream_bulk(sim);
         for (uint32_t turn = 0; turn < TURNS; turn++) {
             uint32_t seconds = 0;
@@ -284,17 +283,13 @@ void flow_of_dead_spine(sim_t *sim)
     for (uint64_t seed = 1; seed <= 24; seed++) {
         again(sim, seed);
         begin(sim, PATHS);
-        const datagram_t usual = {
-            .src = rail_address(sim->procs[0].rails[0]),
-            .dst = rail_address(sim->procs[1].rails[0]),
-        };
         sim->spine[0] = sim->spine[1] = (wire_t){.rate = 2 * SLOW, .queue = 1 << 20};
         for (uint32_t i = 0; i < 4; i++) {
             say(sim, 0, 1, LARGE, 1000)->chain = UINT32_MAX;
         }
         sim_run_until(sim, sim->now + SIM_MS(100));
         const uint32_t first = sim->nmessages - 4; /* what is on its way */
-        sim->spine_dead = (int) links_spine(sim, &usual);
+        sim->spine_dead = (int) usual_link(sim);
         sim_run_until(sim, sim->now + SIM_S(3));
         must_be_within(sim, "paths tried", sim_counters(sim, 0)->paths_tried, 0);
         must_be_within(sim, "a message took ns", longest(sim, first), SIM_MS(2500));

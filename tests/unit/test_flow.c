@@ -620,6 +620,21 @@ TEST_WITH(trials_beside_the_usual_flow, set_up_flow, tear_down)
     }
 }
 
+/* Bulk uses the usual path from then on only when it has its own flow again. */
+TEST_WITH(usual_path_by_its_flow_again, set_up_flow, tear_down)
+{
+    assert_true(btl_ib_paths_add(conn));
+    btl_ib_paths_t *paths = conn->capped.paths;
+    btl_ib_flow_leave_for(conn, paths->path[1].flow);
+    assert_int_equal(paths->path[0].off_until, 0);
+    engine->clock.now += MS;
+    check = *check_out();
+    btl_ib_flow_arrived(conn, &check);
+    assert_int_equal(flow->now, 0);
+    assert_int_equal(paths->path[0].off_until, engine->clock.now);
+    btl_ib_paths_end(conn);
+}
+
 /* A check is lost if something that was sent a timeout later is answered. */
 TEST_WITH(check_lost, set_up_flow, tear_down)
 {
